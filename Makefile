@@ -1,0 +1,70 @@
+# dqbridge. `make help` lists the targets.
+
+GO           ?= go
+GOLANGCI     := v2.15.0
+GOVULNCHECK  := v1.9.0
+TOOLS        := $(CURDIR)/.tools
+LINTER       ?= $(TOOLS)/golangci-lint-$(GOLANGCI)/golangci-lint
+FUZZTIME     ?= 10s
+BENCHTIME    ?= 1s
+VERSION      := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+.DEFAULT_GOAL := help
+.PHONY: help build run demo test redis lint vuln fuzz bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# The version is stamped here, so git need not be asked again by the go command (which fails on a tree of another owner).
+build: ## build bin/dqbridge, a static binary
+	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/dqbridge .
+
+run: build ## start a bridge with NATS and Redis of its own, nothing to install
+	bin/dqbridge dev
+
+demo: build ## a round trip through a bridge of its own in a temporary folder
+	@dir=$$(mktemp -d) || exit 1; \
+	trap 'rm -rf "$$dir"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+	bin/dqbridge dev --exit --nats-addr 127.0.0.1:0 --http-addr 127.0.0.1:0 --dir "$$dir"
+
+test: redis ## run the whole suite, with the race detector
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 12m ./...
+
+# RUNLEVEL=1 keeps Debian from starting the server it installs: the tests start their own.
+redis:
+	@if command -v redis-server >/dev/null; then exit 0; fi; \
+	root=''; if [ "$$(id -u)" != 0 ]; then root='sudo -n'; fi; \
+	if command -v apt-get >/dev/null; then \
+		$$root apt-get update -qq && \
+		$$root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; \
+	elif command -v apk >/dev/null; then $$root apk add --no-cache redis; \
+	elif command -v dnf >/dev/null; then $$root dnf install -y -q redis; \
+	elif command -v brew >/dev/null; then brew install redis; \
+	fi </dev/null >&2 || true; \
+	if ! command -v redis-server >/dev/null; then \
+		echo 'No redis-server, and it could not be installed. All tests are run; those that need it will fail and say so.' >&2; \
+	fi
+
+lint: $(LINTER) ## run golangci-lint as CI does (the first time builds it: some minutes)
+	$(LINTER) run --timeout 15m ./...
+
+$(TOOLS)/golangci-lint-$(GOLANGCI)/golangci-lint:
+	GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+
+vuln: ## look for known vulnerabilities (needs the Go vulnerability database)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		list=$$($(GO) test -list '^Fuzz' "$$pkg"); \
+		for target in $$(echo "$$list" | grep '^Fuzz' || true); do \
+			echo "$$target in $$pkg"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		done; \
+	done
+
+bench: redis ## run each benchmark for BENCHTIME
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+clean: ## remove what was built, tools included
+	rm -rf bin .tools

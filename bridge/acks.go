@@ -1,0 +1,203 @@
+package bridge
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+// acks takes the answers of workers, on the ack subjects and by id.
+type acks struct {
+	queue      *delay.Queue
+	subjects   subjects
+	limits     limits
+	answers    *answers
+	dispatcher *dispatcher
+	metrics    *metrics
+	events     *events
+}
+
+// message makes a question of a plain message.
+type message struct{ *nats.Msg }
+
+func (m message) Subject() string { return m.Msg.Subject }
+func (m message) Reply() string   { return m.Msg.Reply }
+func (m message) Data() []byte    { return m.Msg.Data }
+
+// handle takes whatever comes on the ack subjects of this replica's slot, and of those it covers. It never blocks:
+// the answer that nobody listens comes here too, and must be seen before the barrier behind it.
+func (a *acks) handle(msg *nats.Msg) {
+	s, err := a.subjects.parseAck(msg.Subject)
+	switch {
+	case err != nil:
+		a.answers.refuse(message{msg}, badInput("subject", msg.Subject, "the reply subject of a ready message, as it is"))
+	case s.word == wordBarrier:
+		if number, err := strconv.ParseUint(s.id, 10, 64); err == nil && s.owner == a.dispatcher.name() {
+			a.dispatcher.pass(number)
+		}
+	case s.word == wordEnded:
+		if s.owner == a.dispatcher.name() {
+			a.dispatcher.end(parseEnded(msg.Data)...)
+		}
+	case len(msg.Data) == 0 && msg.Header.Get("Status") == "503":
+		a.dispatcher.unheard(flightKey{a.queue.BucketOf(s.id), s.token})
+	case isPubAck(msg.Data):
+		// A stream took the message, so somebody listens; it is no answer of a worker.
+	default:
+		a.answer(msg, s)
+	}
+}
+
+func (a *acks) answer(msg *nats.Msg, s ackSubject) {
+	v, f := decodeAck(msg.Data, a.limits)
+	if f != nil {
+		a.answers.refuse(message{msg}, f)
+		return
+	}
+	a.dispatcher.answered(flightKey{a.queue.BucketOf(s.id), s.token})
+	ack := delay.Ack{ID: s.id, Push: s.push, Token: s.token, Delay: v.Delay, HasDelay: v.HasDelay, Reason: burial(v.Reason)}
+	a.settle(delay.Verb(v.Verb), ack, message{msg}, func(e envelope) { a.answers.reply(message{msg}, e, -1, nil) })
+}
+
+// isPubAck reports whether a payload is a stream's acknowledgement. No verb begins with a brace.
+func isPubAck(data []byte) bool {
+	return bytes.HasPrefix(data, []byte(`{"stream":`)) || bytes.HasPrefix(data, []byte(`{"error":`))
+}
+
+// burial is the reason a buried job keeps.
+func burial(reason string) string {
+	if reason == "" {
+		return "buried"
+	}
+	return "buried: " + reason
+}
+
+// byID gives the handler of a verb that names jobs by their ids.
+func (a *acks) byID(verb delay.Verb) func(micro.Request) {
+	return func(r micro.Request) {
+		items, batch, f := decodeSettle(string(verb), r.Data(), a.limits)
+		if f != nil {
+			a.answers.refuse(r, f)
+			return
+		}
+		if !batch {
+			a.item(verb, &items[0], r, func(e envelope) { a.answers.reply(r, e, -1, nil) })
+			return
+		}
+		whole := &gathering{list: make([]envelope, len(items)), left: len(items)}
+		for i := range items {
+			a.item(verb, &items[i], r, func(e envelope) {
+				if r.Reply() == "" && e.Code != http.StatusOK {
+					a.answers.reply(r, e, i, []byte(items[i].ID))
+				}
+				if all, done := whole.add(i, e); done && r.Reply() != "" {
+					a.answers.reply(r, all, -1, nil)
+				}
+			})
+		}
+	}
+}
+
+func (a *acks) item(verb delay.Verb, item *settleItem, q question, done func(envelope)) {
+	if item.Fault != nil {
+		done(item.Fault.envelope())
+		return
+	}
+	ack := delay.Ack{
+		ID: item.ID, Attempt: item.Attempt, Delay: item.Delay, HasDelay: item.HasDelay, Reason: burial(item.Reason),
+	}
+	a.settle(verb, ack, q, done)
+}
+
+// settle carries out a verb and tells its outcome, once.
+func (a *acks) settle(verb delay.Verb, ack delay.Ack, q question, done func(envelope)) {
+	a.queue.Settle(verb, ack, q.Reply() != "", func(r delay.Settled) {
+		e := settleEnvelope(verb, &ack, r)
+		if r.Finished {
+			a.metrics.finished.Inc()
+			a.events.finished(ack.ID, r.Topic)
+		}
+		if e.Code == http.StatusOK {
+			a.metrics.settled(verb)
+		}
+		done(e)
+	})
+}
+
+// settleEnvelope is the answer to a verb.
+func settleEnvelope(verb delay.Verb, ack *delay.Ack, r delay.Settled) envelope {
+	switch {
+	case r.Err == nil && verb == delay.VerbFinish:
+		n := 0
+		if r.Finished {
+			n = 1
+		}
+		return envelope{Code: http.StatusOK, Data: finishReply{n}}
+	case r.Err == nil:
+		return envelope{Code: http.StatusOK, Data: newStateReply(ack.ID, r)}
+	case errors.Is(r.Err, delay.ErrNotFound):
+		return envelope{Code: http.StatusNotFound, Message: "id " + excerpt(ack.ID) + ": no such job"}
+	case errors.Is(r.Err, delay.ErrOldAttempt), errors.Is(r.Err, delay.ErrState), errors.Is(r.Err, delay.ErrOtherPush):
+		text := "id " + excerpt(ack.ID) + ": " + r.Err.Error()
+		if r.State != delay.Unknown {
+			text += ", the job is " + string(r.State)
+		}
+		return envelope{Code: http.StatusConflict, Message: text}
+	}
+	return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(r.Err), Data: idReply{ack.ID}}
+}
+
+type finishReply struct {
+	Finished int `json:"finished"`
+}
+
+func (r finishReply) appendJSON(dst []byte) []byte {
+	return append(strconv.AppendInt(append(dst, `{"finished":`...), int64(r.Finished), 10), '}')
+}
+
+// stateReply says what a job is after a verb.
+type stateReply struct {
+	ID       string      `json:"id"`
+	State    delay.State `json:"state"`
+	DueAt    string      `json:"due_at,omitempty"`
+	Deadline string      `json:"deadline_at,omitempty"`
+}
+
+func newStateReply(id string, r delay.Settled) stateReply {
+	reply := stateReply{ID: id, State: r.State}
+	at := r.At.UTC().Format(timeFormat)
+	switch r.State {
+	case delay.InFlight:
+		reply.Deadline = at
+	case delay.Delayed, delay.Ready:
+		reply.DueAt = at
+	}
+	return reply
+}
+
+// A note that flights ended has "<bucket> <token>" on each line.
+func appendEnded(note []byte, key flightKey) []byte {
+	note = strconv.AppendInt(note, int64(key.bucket), 10)
+	note = append(note, ' ')
+	return append(strconv.AppendUint(note, key.token, 10), '\n')
+}
+
+func parseEnded(note []byte) []flightKey {
+	var keys []flightKey
+	for line := range strings.Lines(string(note)) {
+		bucket, token, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		b, err1 := strconv.Atoi(bucket)
+		n, err2 := strconv.ParseUint(token, 10, 64)
+		if err1 == nil && err2 == nil {
+			keys = append(keys, flightKey{b, n})
+		}
+	}
+	return keys
+}

@@ -1,0 +1,288 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+// Options say how a bridge works; every duration and number must be set.
+type Options struct {
+	// Prefix begins all subjects.
+	Prefix  string
+	Version string
+	// Tick is the longest a bucket's ticker sleeps.
+	Tick time.Duration
+	// MaxDelay, MaxBody, DefaultTTR and MaxAttempts bound and complete what is pushed.
+	MaxDelay    time.Duration
+	MaxBody     int
+	DefaultTTR  time.Duration
+	MaxAttempts int
+	// MaxInflight is how many unfinished deliveries a topic may have out of this replica.
+	MaxInflight int
+	// ShutdownTimeout bounds the wait for acks that are out, and so the whole end.
+	ShutdownTimeout time.Duration
+	// HTTPAddr is where health and metrics are served; empty: nowhere. HTTPToken guards all but health; empty: no token.
+	HTTPAddr, HTTPToken string
+	// Now is the local clock. Only its differences count: due times and deadlines are Redis's.
+	Now func() time.Time
+}
+
+const maxBatch = 1000
+
+// Bridge is one replica: it joins a store and a NATS system.
+type Bridge struct {
+	options  Options
+	link     *Link
+	queue    *delay.Queue
+	subjects subjects
+	log      zerolog.Logger
+	now      func() time.Time
+
+	metrics    *metrics
+	health     *health
+	events     *events
+	answers    *answers
+	dispatcher *dispatcher
+	acks       *acks
+	intake     *intake
+	replicas   *replicas
+	service    micro.Service
+	// standing is how many subscriptions there are beside those of the service and the acks: the inbox of requests.
+	standing int
+	http     *httpServer
+}
+
+// New makes a bridge. It starts nothing; link and store are closed by Run.
+func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge {
+	b := &Bridge{options: o, link: link, subjects: subjects{o.Prefix}, log: log, now: o.Now}
+	b.queue = delay.NewQueue(store, sink{b}, delay.QueueOptions{Tick: o.Tick, Now: o.Now})
+	b.health = &health{queue: b.queue, link: link, now: o.Now, log: log}
+	b.metrics = newMetrics(b.queue, b.health, log)
+	b.events = &events{link: link, subjects: b.subjects, now: o.Now}
+	b.answers = &answers{
+		link: link, subjects: b.subjects, metrics: b.metrics, log: log, loud: rate.NewLimiter(rate.Every(time.Second), 1),
+	}
+	b.dispatcher = newDispatcher(b)
+	bounds := limits{
+		MaxDelay: o.MaxDelay, MaxBody: o.MaxBody, MaxBatch: maxBatch, DefaultTTR: o.DefaultTTR, MaxAttempts: o.MaxAttempts,
+	}
+	b.acks = &acks{
+		queue: b.queue, subjects: b.subjects, limits: bounds, answers: b.answers, dispatcher: b.dispatcher,
+		metrics: b.metrics, events: b.events,
+	}
+	b.intake = &intake{
+		queue: b.queue, link: link, subjects: b.subjects, limits: bounds, answers: b.answers, metrics: b.metrics,
+	}
+	b.replicas = newReplicas(b)
+	b.http = &httpServer{addr: o.HTTPAddr, token: o.HTTPToken, health: b.health, metrics: b.metrics, log: log}
+	return b
+}
+
+func newReplicas(b *Bridge) *replicas {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return &replicas{
+		queue: b.queue, link: b.link, subjects: b.subjects, acks: b.acks, metrics: b.metrics, log: b.log,
+		process: processName(), about: fmt.Sprintf("%s %s %s", host, b.options.Version, b.now().UTC().Format(timeFormat)),
+		covered: make(map[int]*nats.Subscription), revived: make(map[int]bool), noted: make(map[string][]flightKey),
+		wake: make(chan struct{}, 1),
+	}
+}
+
+// processName is a random name that tells this process from all others, also those that had its slot before.
+func processName() string { return uuid.NewString()[:8] }
+
+// sink passes on to the bridge's parts what the queue does by itself.
+type sink struct{ b *Bridge }
+
+func (s sink) Ready(bucket int, topic string) { s.b.dispatcher.ready(bucket, topic) }
+
+func (s sink) Ended(f delay.Flight) { s.b.replicas.ended(f) }
+
+func (s sink) Died(job delay.DeadJob) {
+	s.b.metrics.died(job.Reason)
+	s.b.events.died(&job)
+}
+
+func (s sink) Orphans(bucket, n int) {
+	s.b.metrics.orphans.Add(float64(n))
+	s.b.log.Warn().Int("bucket", bucket).Int("ids", n).Msg("ids without a record are dropped")
+}
+
+func (s sink) Trouble(duty string, err error) { s.b.metrics.trouble(duty, err) }
+
+// Run works until ctx is over, then leaves in order; it returns an error where it cannot work at all.
+// Redis or NATS being away is no such error: it waits for them.
+func (b *Bridge) Run(ctx context.Context) error {
+	defer b.close()
+	if err := b.http.start(); err != nil {
+		return err
+	}
+	// What runs beside the work outlives ctx: the end in order needs it.
+	around, stopAround := context.WithCancel(context.WithoutCancel(ctx))
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer stopAround()
+	background.Go(func() { b.health.run(around) })
+
+	if err := b.join(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was told to stop before it had begun
+		}
+		return err
+	}
+	background.Go(func() { b.replicas.run(around) })
+	background.Go(func() { b.replicas.tell(around) })
+	background.Go(func() { b.watchStreams(around) })
+	dispatching, stopDispatching := context.WithCancel(around)
+	var dispatch sync.WaitGroup
+	dispatch.Go(func() { b.dispatcher.run(dispatching) })
+	dispatch.Go(func() { b.dispatcher.confirmer(around) })
+	b.queue.Start(around)
+	b.standing = b.link.NumSubscriptions() - b.replicas.subscriptions()
+	service, err := b.serve()
+	if err == nil {
+		b.service = service
+		b.health.started.Store(true)
+		b.log.Info().Str("prefix", b.options.Prefix).Str("store", b.queue.ID()).Msg("bridge serves")
+		<-ctx.Done()
+	}
+	b.leave(context.WithoutCancel(ctx), func() {
+		stopDispatching()
+		dispatch.Wait()
+	})
+	return err
+}
+
+// join waits for Redis and NATS, checks that the bridge fits to what is there, and takes a slot.
+func (b *Bridge) join(ctx context.Context) error {
+	err := b.insist(ctx, "open store", func() error {
+		err := b.queue.Open(ctx)
+		if errors.Is(err, delay.ErrLayout) {
+			return fatal{err}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.dispatcher.storeID = b.queue.ID()[:8]
+	if err := b.insist(ctx, "reach nats", b.reach); err != nil {
+		return err
+	}
+	if err := b.checkOthers(); err != nil {
+		return err
+	}
+	if err := b.checkStreams(); err != nil {
+		return err
+	}
+	return b.insist(ctx, "take a slot", func() error { return b.replicas.join(ctx) })
+}
+
+var errAway = errors.New("not connected")
+
+func (b *Bridge) reach() error {
+	if !b.link.IsConnected() {
+		return errAway
+	}
+	return nil
+}
+
+// fatal marks an error that trying again cannot mend.
+type fatal struct{ error }
+
+func (f fatal) Unwrap() error { return f.error }
+
+// insist tries until it succeeds, the error is fatal, or ctx is over.
+func (b *Bridge) insist(ctx context.Context, duty string, try func() error) error {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if f := (fatal{}); errors.As(err, &f) {
+			return f.error
+		}
+		b.metrics.trouble(duty, err)
+		pause(ctx, setback)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// leave ends the work in this order: take no requests; deliver no more and wait until it is certain what was
+// delivered; let another replica take the acks, or wait for them; commit what was taken; go.
+func (b *Bridge) leave(ctx context.Context, stopDispatching func()) {
+	ctx, cancel := context.WithTimeout(ctx, b.options.ShutdownTimeout)
+	defer cancel()
+	b.health.started.Store(false)
+	b.log.Info().Msg("bridge leaves")
+	// Replies to what was taken are sent until the end; draining only ends the flow of new requests.
+	if b.service != nil {
+		_ = b.service.Stop() // fails only where the connection is gone
+		b.drained(ctx, func() int { return b.standing + b.replicas.subscriptions() })
+	}
+	b.dispatcher.stop()
+	stopDispatching()
+	if !b.replicas.leave(ctx) {
+		b.dispatcher.wait(ctx)
+	}
+	b.replicas.unsubscribe()
+	b.drained(ctx, func() int { return b.standing })
+	b.queue.Stop(ctx)
+	_ = b.link.FlushTimeout(time.Second) // fails only where the connection is gone
+	b.log.Info().Msg("bridge has left")
+}
+
+// drained waits until no more than so many subscriptions are left: the others have handed over all they had.
+func (b *Bridge) drained(ctx context.Context, left func() int) {
+	check := time.NewTicker(5 * time.Millisecond)
+	defer check.Stop()
+	for b.link.IsConnected() && b.link.NumSubscriptions() > left() {
+		select {
+		case <-check.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *Bridge) close() {
+	b.http.stop()
+	b.link.Close()
+	if err := b.queue.Close(); err != nil {
+		b.log.Debug().Err(err).Msg("redis client closes with an error")
+	}
+}
+
+// watchStreams looks every minute for a stream that was made over the bridge's subjects.
+func (b *Bridge) watchStreams(ctx context.Context) {
+	every := time.NewTicker(time.Minute)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			if err := b.checkStreams(); err != nil {
+				b.log.Error().Err(err).Msg("requests are answered twice")
+				b.metrics.trouble("look for streams", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,13 @@
+// Package bridge is the NATS side of dqbridge: it takes pushes, hands out what is due, and takes the answers.
+//
+// The way of a job through it:
+//
+//	push     intake.go      decode, check, give to the queue, answer when Redis has it
+//	due      dispatcher.go  reserve from the queue in turns over the topics (topics.go), publish (ready.go)
+//	         flights.go     what is out, and how much more may be
+//	         barrier.go     is the delivery certain? confirm it, or give the lease back
+//	answer   acks.go        finish, release, touch, bury, by ack subject or by id
+//	around   replicas.go    slots, whose acks are taken; events.go; http.go; metrics.go; service.go
+//
+// It knows no Redis command: all state is behind delay.Queue.
+package bridge

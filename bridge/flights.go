@@ -1,0 +1,97 @@
+package bridge
+
+import (
+	"time"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+// flightKey names a delivery: tokens are unique in a bucket.
+type flightKey struct {
+	bucket int
+	token  uint64
+}
+
+// flight is a delivery of this replica, from its reservation until it is settled, returned, or over. While it is in
+// the dispatcher's map it takes a place in its topic's window. All fields are guarded by the dispatcher's mutex.
+type flight struct {
+	key     flightKey
+	topic   *topic
+	id      string
+	ttr     time.Duration
+	attempt int
+	due     time.Time
+	// late is how long after its due time it was published, by Redis's clock.
+	late time.Duration
+	// silent: nobody listened. answered: the worker has answered, so there is nothing to confirm.
+	silent, answered bool
+	// until is when it should be over, by the local clock: a lease or a TTR later.
+	until time.Time
+}
+
+// fly notes a delivery that was reserved.
+func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time) *flight {
+	f := &flight{
+		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, ttr: v.TTR, attempt: v.Attempt, due: v.DueAt,
+		until: leased.Add(delay.LeaseTime),
+	}
+	d.flights[f.key] = f
+	return f
+}
+
+// end takes a flight out of the window. One that is not there was ended before.
+func (d *dispatcher) end(keys ...flightKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range keys {
+		if f := d.flights[key]; f != nil {
+			delete(d.flights, key)
+			f.topic.out--
+			f.topic.used = d.now()
+			d.enqueue(f.topic)
+		}
+	}
+	if len(d.flights) == 0 {
+		d.noteLanded()
+	}
+}
+
+// unheard notes that a delivery found no listener.
+func (d *dispatcher) unheard(key flightKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.flights[key]; f != nil {
+		f.silent = true
+	}
+}
+
+// answered notes that the worker of a delivery has answered: whoever answers has it.
+func (d *dispatcher) answered(key flightKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.flights[key]; f != nil {
+		f.answered = true
+	}
+}
+
+// overdue gives flights that should be over since a while: something settled or lost them that told nobody.
+func (d *dispatcher) overdue(patience time.Duration) []*flight {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var late []*flight
+	limit := d.now().Add(-patience)
+	for _, f := range d.flights {
+		if f.until.Before(limit) {
+			late = append(late, f)
+		}
+	}
+	return late
+}
+
+// noteLanded wakes whoever waits for the flights to end. The caller holds mu.
+func (d *dispatcher) noteLanded() {
+	select {
+	case d.landed <- struct{}{}:
+	default:
+	}
+}

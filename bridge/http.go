@@ -1,0 +1,129 @@
+package bridge
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+)
+
+const httpTimeout = 10 * time.Second
+
+// httpServer serves health and metrics.
+type httpServer struct {
+	addr, token string
+	health      *health
+	metrics     *metrics
+	log         zerolog.Logger
+	server      *http.Server
+	done        chan struct{}
+}
+
+func (s *httpServer) start() error {
+	if s.addr == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP: %w", err)
+	}
+	s.server = &http.Server{
+		Handler: s.handler(loopback(listener.Addr().String())), ReadHeaderTimeout: httpTimeout, ReadTimeout: httpTimeout,
+		WriteTimeout: 2 * httpTimeout, MaxHeaderBytes: 64 << 10,
+	}
+	s.done = make(chan struct{})
+	s.log.Info().Stringer("addr", listener.Addr()).Msg("HTTP is served")
+	if s.token == "" && !loopback(listener.Addr().String()) {
+		s.log.Warn().Msg("without DQ_HTTP_TOKEN an address that is not loopback serves only health and metrics")
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error().Err(err).Msg("HTTP server ends")
+		}
+	}()
+	return nil
+}
+
+func (s *httpServer) stop() {
+	if s.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // the end of everything else
+	defer cancel()
+	if s.server.Shutdown(ctx) != nil {
+		_ = s.server.Close() // what is left is cut off
+	}
+	<-s.done
+}
+
+func (s *httpServer) handler(local bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", verdict(s.health.alive))
+	mux.HandleFunc("GET /readyz", verdict(s.health.ready))
+	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
+	mux.Handle("GET /metrics", s.guard(metrics))
+	if local && s.token == "" {
+		return onlyLocal(mux)
+	}
+	return mux
+}
+
+// verdict answers 200, or 503 with the reasons.
+func verdict(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err := check(); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintln(w, err) // the client may be gone
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok") // the client may be gone
+	}
+}
+
+// guard wants the token, where there is one.
+func (s *httpServer) guard(next http.Handler) http.Handler {
+	if s.token == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !found || subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "Authorization: Bearer <DQ_HTTP_TOKEN> is wanted", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// onlyLocal refuses what a web page of somebody else could make a browser on this machine send.
+func onlyLocal(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		_, from, _ := strings.Cut(origin, "://")
+		if !loopback(r.Host) || origin != "" && !loopback(from) {
+			http.Error(w, "only requests from this machine are answered", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopback reports whether a host, with or without a port, is this machine itself.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}

@@ -1,0 +1,150 @@
+package bridge
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+// intake takes pushes: it decodes and checks them, gives them to the queue, and answers when Redis has them.
+type intake struct {
+	queue    *delay.Queue
+	link     *Link
+	subjects subjects
+	limits   limits
+	answers  *answers
+	metrics  *metrics
+}
+
+// handle is called for one message after the other and never waits for Redis.
+func (in *intake) handle(r micro.Request) {
+	topic := in.subjects.pushTopic(r.Subject())
+	jobs, batch, f := decodePush(topic, headersOf(r), r.Data(), in.limits)
+	if f != nil {
+		in.answers.refuse(r, f)
+		return
+	}
+	if !batch {
+		in.submit(r, &jobs[0], func(e envelope) { in.answers.reply(r, e, -1, nil) })
+		return
+	}
+	whole := &gathering{list: make([]envelope, len(jobs)), left: len(jobs)}
+	for i := range jobs {
+		raw := jobs[i].Raw
+		in.submit(r, &jobs[i], func(e envelope) {
+			if r.Reply() == "" && e.Code != http.StatusOK {
+				in.answers.reply(r, e, i, raw)
+			}
+			if all, done := whole.add(i, e); done && r.Reply() != "" {
+				in.answers.reply(r, all, -1, nil)
+			}
+		})
+	}
+}
+
+// submit stores one job and tells what became of it, once.
+func (in *intake) submit(r micro.Request, p *pushed, done func(envelope)) {
+	if f := in.check(p); f != nil {
+		done(f.envelope())
+		return
+	}
+	job := p.Job
+	in.queue.Submit(job, r.Reply() != "", func(result delay.Pushed) {
+		e := pushEnvelope(&job, result)
+		in.metrics.pushed(e.Code, result.Duplicate)
+		done(e)
+	})
+}
+
+// check does what decoding cannot: it gives the job an id and holds its size against the server's limit.
+func (in *intake) check(p *pushed) *fault {
+	if p.Fault != nil {
+		return p.Fault
+	}
+	if p.Job.Replace {
+		return badInput("on_duplicate", "replace", "keep: replace is not supported yet")
+	}
+	if p.Job.Expires > 0 {
+		return badShape("expires", "is not supported yet, it must be left out")
+	}
+	if p.Job.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return &fault{http.StatusServiceUnavailable, "no random id can be made: " + err.Error()}
+		}
+		p.Job.ID = id.String()
+	}
+	if limit := in.link.MaxPayload(); limit > 0 && int64(readySize(&p.Job, in.subjects.prefix)) > limit {
+		return tooLarge("body with its headers", readySize(&p.Job, in.subjects.prefix), int(limit), "bytes as a delivery")
+	}
+	return nil
+}
+
+// pushEnvelope is the answer to the push of a job.
+func pushEnvelope(job *delay.Job, p delay.Pushed) envelope {
+	reply := pushReply{ID: job.ID, DueAt: p.DueAt, Duplicate: p.Duplicate}
+	if p.Duplicate {
+		reply.State = string(p.State)
+	}
+	switch {
+	case p.Err == nil:
+		return envelope{Code: http.StatusOK, Data: reply}
+	case errors.Is(p.Err, delay.ErrTooFar):
+		return badShape("at", "is later than the longest delay from now").envelope()
+	case errors.Is(p.Err, delay.ErrOtherTopic):
+		return envelope{Code: http.StatusConflict, Message: "id " + excerpt(job.ID) + ": " + p.Err.Error(), Data: reply}
+	}
+	return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(p.Err), Data: idReply{job.ID}}
+}
+
+// unconfirmed says why nothing is confirmed, and whether it may have been done all the same.
+func unconfirmed(err error) string {
+	var away *delay.UnavailableError
+	if errors.As(err, &away) && away.Maybe {
+		return "not confirmed, it may be stored: " + away.Cause.Error()
+	}
+	if errors.As(err, &away) {
+		return "nothing was stored: " + away.Cause.Error()
+	}
+	return err.Error()
+}
+
+type idReply struct {
+	ID string `json:"id"`
+}
+
+// gathering collects the answers to the elements of an array, in their order.
+type gathering struct {
+	mu   sync.Mutex
+	list []envelope
+	left int
+}
+
+// add gives the answer to the whole with the last element.
+func (g *gathering) add(i int, e envelope) (envelope, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list[i] = e
+	g.left--
+	if g.left > 0 {
+		return envelope{}, false
+	}
+	all := envelope{Code: http.StatusOK, Data: g.list}
+	failed := 0
+	for _, e := range g.list {
+		if e.Code != http.StatusOK {
+			failed++
+		}
+	}
+	if failed > 0 {
+		all.Code = http.StatusMultiStatus
+		all.Message = strconv.Itoa(failed) + " of " + strconv.Itoa(len(g.list)) + " failed"
+	}
+	return all, true
+}

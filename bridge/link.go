@@ -1,0 +1,169 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+// LinkOptions say where NATS is.
+type LinkOptions struct {
+	// URL holds one or more server URLs, comma separated.
+	URL string
+	// Creds, NKey, CA, Cert and Key are files; empty: none.
+	Creds, NKey, CA, Cert, Key string
+	Log                        zerolog.Logger
+}
+
+const (
+	// pingEvery and pingsOut find out a dead link within 6 s where nothing else does.
+	pingEvery = 2 * time.Second
+	pingsOut  = 2
+	// maxReconnectWait bounds the pause between two tries to connect.
+	maxReconnectWait = time.Second
+	// maxDenied bounds how many refused subjects are remembered.
+	maxDenied = 10_000
+)
+
+// Link is the connection to NATS. It never gives up, and it never keeps a message for later: what cannot be sent now
+// is an error, since a copy that arrives after its lease would be a delivery that nobody asked for.
+type Link struct {
+	*nats.Conn
+
+	// mu guards what follows: the socket of the present connection, and the refusals to publish that were told.
+	mu  sync.Mutex
+	raw net.Conn
+	// denied holds for each subject the number of its last refusal; refusals counts them, lastRefusal is the newest.
+	denied      map[string]int
+	refusals    int
+	lastRefusal error
+	// changed has room for one note that the connection came or went.
+	changed chan struct{}
+	log     zerolog.Logger
+}
+
+// Connect makes a link. A server that is not there yet is no error.
+func Connect(o LinkOptions) (*Link, error) {
+	l := &Link{changed: make(chan struct{}, 1), denied: make(map[string]int), log: o.Log}
+	options := []nats.Option{
+		nats.Name("dqbridge"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),
+		nats.SetCustomDialer(l), nats.CustomReconnectDelay(reconnectDelay),
+		nats.ConnectHandler(func(*nats.Conn) { l.note() }),
+		nats.ReconnectHandler(func(*nats.Conn) { l.note() }),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { l.note() }),
+		nats.ErrorHandler(l.asyncError),
+	}
+	for _, file := range []struct {
+		set    bool
+		option func() nats.Option
+	}{
+		{o.Creds != "", func() nats.Option { return nats.UserCredentials(o.Creds) }},
+		{o.CA != "", func() nats.Option { return nats.RootCAs(o.CA) }},
+		{o.Cert != "", func() nats.Option { return nats.ClientCert(o.Cert, o.Key) }},
+	} {
+		if file.set {
+			options = append(options, file.option())
+		}
+	}
+	if o.NKey != "" {
+		option, err := nats.NkeyOptionFromSeed(o.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("read nkey file: %w", err)
+		}
+		options = append(options, option)
+	}
+	conn, err := nats.Connect(o.URL, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to nats: %w", err)
+	}
+	l.Conn = conn
+	return l, nil
+}
+
+// Dial is what nats.go calls for a new connection.
+func (l *Link) Dial(network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.raw = conn
+	l.mu.Unlock()
+	return conn, nil
+}
+
+// cut drops the connection without sending what is buffered; it is made anew by itself.
+func (l *Link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.raw != nil {
+		_ = l.raw.Close()
+	}
+}
+
+func reconnectDelay(attempts int) time.Duration {
+	wait := min(maxReconnectWait, 20*time.Millisecond<<min(attempts, 10))
+	return wait/2 + rand.N(wait/2)
+}
+
+func (l *Link) note() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Link) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	event := l.log.Error().Err(err)
+	if sub != nil {
+		event = event.Str("subject", sub.Subject)
+	}
+	event.Msg("nats reports an error")
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusals++
+	l.lastRefusal = err
+	if len(l.denied) >= maxDenied {
+		clear(l.denied)
+	}
+	// nats.go tells the subject only in its text, in quotes.
+	if parts := strings.SplitN(err.Error(), `"`, 3); len(parts) == 3 {
+		l.denied[parts[1]] = l.refusals
+	}
+}
+
+// refused gives how many refusals to publish were told so far.
+func (l *Link) refused() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusals
+}
+
+// deniedSince reports whether publishing on subject was refused after the first n refusals.
+func (l *Link) deniedSince(subject string, n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.denied[subject] > n
+}
+
+// caughtUp reports whether the newest refusal that the connection has read was told to asyncError, which runs later.
+func (l *Link) caughtUp() bool {
+	newest := l.LastError()
+	if !errors.Is(newest, nats.ErrPermissionViolation) {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Is(l.lastRefusal, newest)
+}

@@ -1,0 +1,286 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+const (
+	// ackPending bounds what waits in the client for the ack handler: a dropped "nobody listens" would look like a
+	// delivery, so it is far more than the windows let out.
+	ackPending      = 4 << 20
+	ackPendingBytes = 512 << 20
+	// coverFor is how long the acks of a dead replica's slot are taken by others.
+	coverFor = 24 * time.Hour
+	// ackQueue is the queue group of those who take a dead replica's acks: one of them is enough.
+	ackQueue = "dqbridge-acks"
+	// patience is how long a flight may be over before the replica asks Redis about it.
+	patience = 2 * time.Second
+)
+
+// replicas keeps this replica's slot, takes the acks of slots whose replicas are gone, and tells the others of their
+// flights that ended here.
+type replicas struct {
+	queue    *delay.Queue
+	link     *Link
+	subjects subjects
+	acks     *acks
+	metrics  *metrics
+	log      zerolog.Logger
+	process  string
+	about    string
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	slot    int
+	own     *nats.Subscription
+	covered map[int]*nats.Subscription
+	// revived holds the covered slots that beat again since the last look: they are dropped at the next one.
+	revived map[int]bool
+	slots   []delay.Slot
+	leaving bool
+
+	// noted holds the flights that ended here, by owner; wake has room for one note that there are some.
+	notes sync.Mutex
+	noted map[string][]flightKey
+	wake  chan struct{}
+}
+
+// join takes a slot and subscribes to its acks. It is repeated until it succeeds.
+func (r *replicas) join(ctx context.Context) error {
+	slot, slots, err := r.queue.Beat(ctx, delay.Presence{Process: r.process, About: r.about})
+	if err != nil {
+		return err
+	}
+	return r.adopt(slot, slots)
+}
+
+// adopt takes what a beat said: perhaps another slot, and who else is there.
+func (r *replicas) adopt(slot int, slots []delay.Slot) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slots = slots
+	if r.own != nil && slot == r.slot {
+		return nil
+	}
+	sub, err := r.link.Subscribe(r.subjects.acks(slot), r.acks.handle)
+	if err != nil {
+		return fmt.Errorf("subscribe acks: %w", err)
+	}
+	if err := sub.SetPendingLimits(ackPending, ackPendingBytes); err != nil {
+		return fmt.Errorf("subscribe acks: %w", err)
+	}
+	if r.own != nil {
+		r.log.Warn().Int("slot", slot).Int("before", r.slot).Msg("slot was lost, another one is taken")
+		_ = r.own.Unsubscribe() // the connection is gone, and with it the subscription
+	} else {
+		r.log.Info().Int("slot", slot).Msg("slot is taken")
+	}
+	r.own, r.slot = sub, slot
+	r.acks.dispatcher.rename(owner{slot, r.process}.String())
+	return nil
+}
+
+// run beats until ctx ends.
+func (r *replicas) run(ctx context.Context) {
+	beat := time.NewTicker(delay.BeatEvery)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			if err := r.beat(ctx); err != nil && ctx.Err() == nil {
+				r.metrics.trouble("beat", err)
+			}
+			r.reconcile(ctx)
+			r.acks.dispatcher.forget()
+		}
+	}
+}
+
+func (r *replicas) beat(ctx context.Context) error {
+	r.mu.Lock()
+	p := delay.Presence{Process: r.process, About: r.about, Leaving: r.leaving}
+	for slot := range r.covered {
+		p.Covers = append(p.Covers, slot)
+	}
+	r.mu.Unlock()
+	slices.Sort(p.Covers)
+	slot, slots, err := r.queue.Beat(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := r.adopt(slot, slots); err != nil {
+		return err
+	}
+	alive := 0
+	for _, s := range slots {
+		if s.Alive() {
+			alive++
+		}
+	}
+	r.acks.dispatcher.shareProbes(max(alive, 1))
+	return r.cover(slots)
+}
+
+// cover subscribes to the acks of slots whose replicas are gone, and leaves those that have a replica again, one beat
+// after it was seen: so there is always somebody.
+func (r *replicas) cover(slots []delay.Slot) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, s := range slots {
+		sub := r.covered[s.Number]
+		switch {
+		case s.Number == r.slot || s.Number < 0:
+		case s.Alive() && sub != nil && r.revived[s.Number]:
+			errs = append(errs, sub.Unsubscribe())
+			delete(r.covered, s.Number)
+			delete(r.revived, s.Number)
+		case s.Alive() && sub != nil:
+			r.revived[s.Number] = true
+		case !s.Alive() && sub == nil && s.Age < coverFor:
+			sub, err := r.link.QueueSubscribe(r.subjects.acks(s.Number), ackQueue, r.acks.handle)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			r.covered[s.Number] = sub
+			r.log.Info().Int("slot", s.Number).Msg("acks of a replica that is gone are taken")
+		case !s.Alive():
+			delete(r.revived, s.Number)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// others reports whether other replicas live, and whether one of them takes the acks of this slot.
+func (r *replicas) others() (alive, covered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.slots {
+		if s.Number == r.slot || !s.Alive() {
+			continue
+		}
+		alive = true
+		covered = covered || slices.Contains(s.Covers, r.slot)
+	}
+	return alive, covered
+}
+
+// leave tells the others that this replica goes, and waits until one of them takes its acks, if there is one.
+func (r *replicas) leave(ctx context.Context) (covered bool) {
+	r.mu.Lock()
+	r.leaving = true
+	r.mu.Unlock()
+	check := time.NewTicker(delay.BeatEvery / 10)
+	defer check.Stop()
+	for {
+		if err := r.beat(ctx); err != nil {
+			return false
+		}
+		alive, covered := r.others()
+		if covered || !alive {
+			return covered
+		}
+		select {
+		case <-check.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// unsubscribe stops taking acks; those that have arrived are still handled.
+func (r *replicas) unsubscribe() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, sub := range r.covered {
+		_ = sub.Drain() // fails only where the connection is gone
+	}
+	if r.own != nil {
+		_ = r.own.Drain() // as above
+	}
+}
+
+// ended notes that a flight is over: here, or for the replica that delivered it.
+func (r *replicas) ended(f delay.Flight) {
+	key := flightKey{f.Bucket, f.Token}
+	if f.Owner == r.acks.dispatcher.name() {
+		r.acks.dispatcher.end(key)
+		return
+	}
+	if f.Owner == "-" || f.Owner == "" {
+		return
+	}
+	r.notes.Lock()
+	r.noted[f.Owner] = append(r.noted[f.Owner], key)
+	r.notes.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tell sends what was noted for other replicas. A note that is lost is made good by their reconcile.
+func (r *replicas) tell(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		}
+		r.notes.Lock()
+		noted := r.noted
+		r.noted = make(map[string][]flightKey)
+		r.notes.Unlock()
+		for name, keys := range noted {
+			for part := range slices.Chunk(keys, round) {
+				var note []byte
+				for _, key := range part {
+					note = appendEnded(note, key)
+				}
+				_ = r.link.Publish(r.subjects.ended(name), note) // see above
+			}
+		}
+	}
+}
+
+// reconcile asks Redis about flights that should be over since a while and of which nobody told the end.
+func (r *replicas) reconcile(ctx context.Context) {
+	late := r.acks.dispatcher.overdue(patience)
+	for part := range slices.Chunk(late, round) {
+		leases := make([]delay.Lease, len(part))
+		for i, f := range part {
+			leases[i] = delay.Lease{ID: f.id, Token: f.key.token}
+		}
+		flying, err := r.queue.Flying(ctx, leases)
+		if err != nil {
+			return
+		}
+		var over []flightKey
+		for i, f := range part {
+			if !flying[i] {
+				over = append(over, f.key)
+			}
+		}
+		r.acks.dispatcher.end(over...)
+	}
+}
+
+// subscriptions is how many subscriptions to acks there are.
+func (r *replicas) subscriptions() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.covered) + 1
+}

@@ -1,0 +1,142 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+const (
+	serviceName = "dqbridge"
+	// serviceGroup is the queue group of all replicas: each request goes to one of them.
+	serviceGroup = "dqbridge"
+	// rollCall is how long other bridges have to answer at start.
+	rollCall = 300 * time.Millisecond
+
+	metaStore  = "store"
+	metaPrefix = "prefix"
+)
+
+// ErrOtherStore says that bridges with another store serve the same prefix on this NATS.
+var ErrOtherStore = errors.New("another store is served under this prefix")
+
+// serve registers the bridge as a NATS micro service, and with it the subscriptions to all requests.
+func (b *Bridge) serve() (micro.Service, error) {
+	service, err := micro.AddService(b.link.Conn, micro.Config{
+		Name: serviceName, Version: semver(b.options.Version), Description: "delay queue on NATS and Redis",
+		QueueGroup: serviceGroup,
+		Metadata:   map[string]string{metaStore: b.queue.ID(), metaPrefix: b.options.Prefix},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("register service: %w", err)
+	}
+	for _, e := range []struct {
+		name, subject string
+		handle        func(micro.Request)
+	}{
+		{"push", b.subjects.push(), b.intake.handle},
+		{"push-topic", b.subjects.push() + ".>", b.intake.handle},
+		{"finish", b.subjects.finish(), b.acks.byID(delay.VerbFinish)},
+	} {
+		err := service.AddEndpoint(e.name, micro.HandlerFunc(e.handle), micro.WithEndpointSubject(e.subject),
+			micro.WithEndpointPendingLimits(intakePending, intakePendingBytes))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("register %s: %w", e.name, err), service.Stop())
+		}
+	}
+	return service, nil
+}
+
+// What waits in the client for a request's handler. Plain pushes beyond it are lost, as NATS does with a slow
+// consumer; nats.go reports it.
+const (
+	intakePending      = 1 << 20
+	intakePendingBytes = 128 << 20
+)
+
+// semver gives a form of a version that micro accepts: what is no semantic version becomes a pre-release of 0.0.0.
+func semver(version string) string {
+	version = strings.TrimPrefix(version, "v")
+	if strings.Count(version, ".") >= 2 && version[0] >= '0' && version[0] <= '9' {
+		return version
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r < 0x80 && plainToken(string(r)) && r != '_' {
+			return r
+		}
+		return '-'
+	}, version)
+	return "0.0.0-g" + clean
+}
+
+// checkOthers asks who serves this prefix already, and refuses where that is somebody with another store: the two
+// would split the pushes between them.
+func (b *Bridge) checkOthers() error {
+	subject, err := micro.ControlSubject(micro.InfoVerb, serviceName, "")
+	if err != nil {
+		return fmt.Errorf("ask for other bridges: %w", err)
+	}
+	inbox := b.link.NewInbox()
+	sub, err := b.link.SubscribeSync(inbox)
+	if err != nil {
+		return fmt.Errorf("ask for other bridges: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only where the connection is gone
+	if err := b.link.PublishRequest(subject, inbox, nil); err != nil {
+		return fmt.Errorf("ask for other bridges: %w", err)
+	}
+	for deadline := b.now().Add(rollCall); ; {
+		msg, err := sub.NextMsg(max(deadline.Sub(b.now()), time.Millisecond))
+		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("ask for other bridges: %w", err)
+		}
+		var info micro.Info
+		if json.Unmarshal(msg.Data, &info) != nil || info.Metadata[metaPrefix] != b.options.Prefix {
+			continue
+		}
+		if store := info.Metadata[metaStore]; store != b.queue.ID() {
+			return fmt.Errorf("%w: %q has store %s, this bridge store %s", ErrOtherStore, b.options.Prefix, store, b.queue.ID())
+		}
+	}
+}
+
+// ErrStream says that a stream captures subjects whose requests the bridge answers: the first answer would be the
+// stream's.
+var ErrStream = errors.New("a stream captures subjects of the bridge")
+
+// checkStreams refuses where a stream captures what bridges answer. A NATS without JetStream, or one that does not
+// tell this account, has none.
+func (b *Bridge) checkStreams() error {
+	probes := []string{
+		b.subjects.push(), b.subjects.push() + ".any", b.subjects.finish(), b.subjects.ack("0.any", "any", 1, 1),
+		b.options.Prefix + ".pop.any", b.options.Prefix + ".admin.get",
+	}
+	for _, subject := range probes {
+		request, err := json.Marshal(map[string]string{"subject": subject})
+		if err != nil {
+			return fmt.Errorf("look for streams: %w", err)
+		}
+		msg, err := b.link.Request("$JS.API.STREAM.NAMES", request, time.Second)
+		if err != nil {
+			return nil //nolint:nilerr // see above
+		}
+		var answer struct {
+			Streams []string `json:"streams"`
+		}
+		if json.Unmarshal(msg.Data, &answer) == nil && len(answer.Streams) > 0 {
+			return fmt.Errorf("%w: stream %s captures %s; let it capture no more than %s",
+				ErrStream, answer.Streams[0], subject, b.subjects.ready(">"))
+		}
+	}
+	return nil
+}

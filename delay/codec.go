@@ -1,0 +1,165 @@
+package delay
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A record is a header line, then the encoded message headers, then the body:
+//
+//	1 <topic> <push> <pushed, ms> <due, ms> <ttr, ms>[ m<attempts>][ e<expires, ms>][ b<ms>,…][ h<bytes of headers>][ r]\n
+//
+// "1o" says that the body is kept in bodies; r that it is not JSON. The version and the topic are the first two
+// fields in every version, so that a replica of an older one can still promote what it cannot read.
+// Upgrade steps: none yet, 1 is the first version.
+const (
+	recordInline  = "1"
+	recordOutside = "1o"
+	// maxInline is the largest body kept in the record: scripts that read a record copy it.
+	maxInline = 4096
+)
+
+// Delivery is one job leased for a delivery.
+type Delivery struct {
+	Job
+	Bucket int
+	// Push tells the pushes of one id apart, Token the deliveries of a bucket; both only ever grow.
+	Push, Token uint64
+	// Attempt is the number of this delivery from 1 within the present budget; Serial the same over all budgets.
+	Attempt, Serial int
+	// PushedAt and DueAt are of the push; a redelivery keeps them.
+	PushedAt, DueAt time.Time
+}
+
+// encodeTail gives the end of a job's record, which the push script completes, and the body to keep beside it.
+func encodeTail(j *Job) (tail, outside []byte) {
+	size := 64 + len(j.Headers)
+	if len(j.Body) <= maxInline {
+		size += len(j.Body)
+	}
+	tail = make([]byte, 0, size)
+	tail = strconv.AppendInt(tail, j.TTR.Milliseconds(), 10)
+	tail = appendOption(tail, 'm', int64(j.MaxAttempts))
+	tail = appendOption(tail, 'e', j.Expires.Milliseconds())
+	for i, pause := range j.Backoff {
+		if i == 0 {
+			tail = append(tail, " b"...)
+		} else {
+			tail = append(tail, ',')
+		}
+		tail = strconv.AppendInt(tail, pause.Milliseconds(), 10)
+	}
+	tail = appendOption(tail, 'h', int64(len(j.Headers)))
+	if j.Raw {
+		tail = append(tail, " r"...)
+	}
+	tail = append(tail, '\n')
+	tail = append(tail, j.Headers...)
+	if len(j.Body) > maxInline {
+		return tail, j.Body
+	}
+	return append(tail, j.Body...), nil
+}
+
+func appendOption(tail []byte, letter byte, value int64) []byte {
+	if value == 0 {
+		return tail
+	}
+	tail = append(tail, ' ', letter)
+	return strconv.AppendInt(tail, value, 10)
+}
+
+// decodeRecord fills d from a record and the body kept beside it.
+func decodeRecord(d *Delivery, record, outside string) error {
+	at := strings.IndexByte(record, '\n')
+	if at < 0 {
+		return fmt.Errorf("decode record of job %s: no header line", d.ID)
+	}
+	head, rest := record[:at], record[at+1:]
+	version, head := nextField(head)
+	if version != recordInline && version != recordOutside {
+		return fmt.Errorf("decode record of job %s: format %.10q is not known to this version", d.ID, version)
+	}
+	d.Topic, head = nextField(head)
+	var numbers [4]int64
+	for i := range numbers {
+		var text string
+		text, head = nextField(head)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("decode record of job %s: field %d: %w", d.ID, i+3, err)
+		}
+		numbers[i] = n
+	}
+	d.Push = uint64(numbers[0])
+	d.PushedAt, d.DueAt = time.UnixMilli(numbers[1]), time.UnixMilli(numbers[2])
+	d.Delay = d.DueAt.Sub(d.PushedAt)
+	d.TTR = millis(numbers[3])
+	headers, err := decodeOptions(d, head)
+	if err != nil {
+		return err
+	}
+	if headers > len(rest) {
+		return fmt.Errorf("decode record of job %s: headers of %d bytes in %d", d.ID, headers, len(rest))
+	}
+	d.Headers = []byte(rest[:headers])
+	d.Body = []byte(rest[headers:])
+	if version == recordOutside {
+		d.Body = []byte(outside)
+	}
+	return nil
+}
+
+func decodeOptions(d *Delivery, options string) (headers int, err error) {
+	for options != "" {
+		var option string
+		option, options = nextField(options)
+		if option == "" {
+			continue
+		}
+		if option[0] == 'b' {
+			err = decodeBackoff(d, option[1:])
+		} else if option[0] == 'r' {
+			d.Raw = true
+		} else {
+			var n int64
+			n, err = strconv.ParseInt(option[1:], 10, 64)
+			switch option[0] {
+			case 'm':
+				d.MaxAttempts = int(n)
+			case 'e':
+				d.Expires = millis(n)
+			case 'h':
+				headers = int(n)
+			}
+		}
+		if err != nil {
+			return 0, fmt.Errorf("decode record of job %s: option %.20q: %w", d.ID, option, err)
+		}
+	}
+	return headers, nil
+}
+
+func decodeBackoff(d *Delivery, list string) error {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return err
+		}
+		d.Backoff = append(d.Backoff, millis(n))
+	}
+	return nil
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// nextField cuts s at its first blank.
+func nextField(s string) (field, rest string) {
+	at := strings.IndexByte(s, ' ')
+	if at < 0 {
+		return s, ""
+	}
+	return s[:at], s[at+1:]
+}

@@ -1,0 +1,228 @@
+package delay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// LeaseTime is how long a reserved job waits for its delivery to be certain.
+	LeaseTime = 5 * time.Second
+	// reserveBytes bounds the records that one reserve script sends.
+	reserveBytes = 256 << 10
+	// promoteBatch is how many jobs one promote script makes ready.
+	promoteBatch = 256
+)
+
+// Flight is a delivery that was out: whose it was and which.
+type Flight struct {
+	// Owner is the replica that delivered, as it named itself to Reserve.
+	Owner  string
+	Topic  string
+	Bucket int
+	Token  uint64
+}
+
+// DeadJob is a job that is dead, and why.
+type DeadJob struct {
+	Delivery
+	Reason string
+}
+
+// Promotion is what one Promote did.
+type Promotion struct {
+	// Topics have new ready jobs.
+	Topics []string
+	// Ended are the deliveries whose lease or TTR ran out.
+	Ended []Flight
+	Died  []DeadJob
+	// Next is how long until the next job or deadline is due; negative: there is none.
+	Next time.Duration
+	// More says that a batch was full: there is more to do at once.
+	More bool
+	// Orphans is the number of ids that had no record and were dropped.
+	Orphans int
+	// Clock is Redis's clock.
+	Clock time.Time
+}
+
+// Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time.
+func (s *Store) Promote(ctx context.Context, bucket int) (Promotion, error) {
+	c := s.bucketCall(promoteScript, bucket, 1)
+	c.args = append(c.args, promoteBatch)
+	if err := s.send(ctx, c); err != nil {
+		return Promotion{}, fmt.Errorf("promote bucket %d: %w", bucket, err)
+	}
+	reply := list(c.reply)
+	if len(reply) != 7 {
+		return Promotion{}, fmt.Errorf("promote bucket %d: reply of %d entries", bucket, len(reply))
+	}
+	now, next := number(reply[0]), number(reply[1])
+	p := Promotion{
+		Topics: texts(reply[3]), More: number(reply[2]) == 1, Orphans: int(number(reply[6])),
+		Next: -1, Clock: time.UnixMicro(now),
+	}
+	if next >= 0 {
+		p.Next = max(time.Duration(next-now)*time.Microsecond, 0)
+	}
+	for _, value := range texts(reply[4]) {
+		p.Ended = append(p.Ended, parseTry(value).flight(bucket))
+	}
+	died := texts(reply[5])
+	for ; len(died) >= 4; died = died[4:] {
+		if job, err := decodeDead(died[0], died[1], died[2], died[3]); err == nil {
+			p.Died = append(p.Died, job)
+		}
+	}
+	return p, nil
+}
+
+// Want asks for up to N ready jobs of a topic.
+type Want struct {
+	Topic string
+	N     int
+}
+
+// Reserved is what one bucket gave of a topic.
+type Reserved struct {
+	Topic      string
+	Deliveries []Delivery
+	// Left is how many entries the topic's list still has.
+	Left int
+	// Clock is Redis's clock at the lease.
+	Clock time.Time
+	// Unreadable holds an error for each job whose record cannot be decoded; its lease runs out.
+	Unreadable []error
+}
+
+func (s *Store) reserveCall(owner string, bucket int, wants []Want) *call {
+	c := s.bucketCall(reserveScript, bucket, 3+2*len(wants))
+	c.keys = append(make([]string, 0, fixedKeys+len(wants)), c.keys...)
+	c.args = append(c.args, owner, LeaseTime.Milliseconds(), reserveBytes)
+	for _, w := range wants {
+		c.keys = append(c.keys, s.buckets[bucket].lists+w.Topic)
+		c.args = append(c.args, w.Topic, min(w.N, maxBatch))
+	}
+	return c
+}
+
+// Reserve leases ready jobs for owner: wants holds what each bucket is asked for, by its number.
+// A bucket that could not be asked has an error, and its place in the results is nil.
+func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([][]Reserved, error) {
+	var calls []*call
+	var asked []int
+	for b := range wants {
+		if len(wants[b]) > 0 {
+			calls = append(calls, s.reserveCall(owner, b, wants[b]))
+			asked = append(asked, b)
+		}
+	}
+	err := s.send(ctx, calls...)
+	results := make([][]Reserved, len(wants))
+	for i, b := range asked {
+		if calls[i].err == nil {
+			results[b] = reservedOf(calls[i].reply, b, wants[b])
+		}
+	}
+	if err != nil {
+		return results, fmt.Errorf("reserve: %w", err)
+	}
+	return results, nil
+}
+
+func reservedOf(reply any, bucket int, wants []Want) []Reserved {
+	replies := list(reply)
+	results := make([]Reserved, len(wants))
+	for i := range wants {
+		results[i].Topic = wants[i].Topic
+		if i+1 >= len(replies) {
+			continue
+		}
+		entries := list(replies[i+1])
+		results[i].Left = int(number(entries[0]))
+		results[i].Clock = time.UnixMicro(number(replies[0]))
+		results[i].Deliveries = make([]Delivery, 0, len(entries)/6)
+		for at := 1; at+5 < len(entries); at += 6 {
+			n, base := number(entries[at+2]), number(entries[at+3])
+			d := Delivery{
+				Job: Job{ID: unpackID(text(entries[at]))}, Bucket: bucket, Token: uint64(number(entries[at+1])),
+				Attempt: int(n-base) + 1, Serial: int(n) + 1,
+			}
+			if err := decodeRecord(&d, text(entries[at+4]), text(entries[at+5])); err != nil {
+				results[i].Unreadable = append(results[i].Unreadable, err)
+				continue
+			}
+			results[i].Deliveries = append(results[i].Deliveries, d)
+		}
+	}
+	return results
+}
+
+// Lease names a delivery whose outcome is told.
+type Lease struct {
+	ID    string
+	Token uint64
+	// TTR is the time to run that is left; zero: the job is removed, it was handed over.
+	TTR time.Duration
+}
+
+// Confirm makes deliveries certain. A false says that the lease was over or the job settled already.
+func (s *Store) Confirm(ctx context.Context, leases []Lease) ([]bool, error) {
+	return s.tell(ctx, confirmScript, leases, func(args []any, l Lease) []any {
+		return append(args, packID(l.ID), l.Token, l.TTR.Milliseconds())
+	})
+}
+
+// Return gives leases back: the jobs are ready again and no attempt counts.
+func (s *Store) Return(ctx context.Context, leases []Lease) ([]bool, error) {
+	return s.tell(ctx, returnScript, leases, func(args []any, l Lease) []any {
+		return append(args, packID(l.ID), l.Token)
+	})
+}
+
+func (s *Store) tell(ctx context.Context, sc *script, leases []Lease, add func([]any, Lease) []any) ([]bool, error) {
+	parts := s.spread(len(leases), func(i int) string { return leases[i].ID }, weightless)
+	calls := make([]*call, len(parts))
+	for p, part := range parts {
+		calls[p] = s.bucketCall(sc, s.BucketOf(leases[part[0]].ID), 3*len(part))
+		for _, i := range part {
+			calls[p].args = add(calls[p].args, leases[i])
+		}
+	}
+	err := s.send(ctx, calls...)
+	done := make([]bool, len(leases))
+	for p, part := range parts {
+		replies := list(calls[p].reply)
+		for at, i := range part {
+			done[i] = at < len(replies) && number(replies[at]) == 1
+		}
+	}
+	if err != nil {
+		return done, fmt.Errorf("%s deliveries: %w", sc.name, err)
+	}
+	return done, nil
+}
+
+// Flying reports which of some leases are still the present delivery of their job, leased or confirmed.
+func (s *Store) Flying(ctx context.Context, leases []Lease) ([]bool, error) {
+	values := make([]*redis.StringCmd, len(leases))
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, l := range leases {
+			values[i] = pipe.HGet(ctx, s.buckets[s.BucketOf(l.ID)].fixed[keyTries], packID(l.ID))
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("look for deliveries: %w", unavailable(err))
+	}
+	flying := make([]bool, len(leases))
+	for i, l := range leases {
+		t := parseTry(values[i].Val())
+		flying[i] = t.token == l.Token && (t.phase == "l" || t.phase == "c")
+	}
+	return flying, nil
+}

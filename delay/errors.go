@@ -1,0 +1,46 @@
+package delay
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Outcomes of a change of state, compared with errors.Is.
+var (
+	// ErrNotFound: there is no job with this id.
+	ErrNotFound = errors.New("no such job")
+	// ErrOtherPush: the id belongs to a later push than the ack.
+	ErrOtherPush = errors.New("the id belongs to another push now")
+	// ErrOldAttempt: the ack is of an earlier delivery than the present one.
+	ErrOldAttempt = errors.New("an older attempt")
+	// ErrState: the job is not in a state for this.
+	ErrState = errors.New("not in a state for this")
+	// ErrOtherTopic: the id is stored under another topic.
+	ErrOtherTopic = errors.New("the id is stored under another topic")
+	// ErrTooFar: the moment is beyond the longest delay.
+	ErrTooFar = errors.New("beyond the longest delay")
+	// ErrOverdue: the call waited too long in the queue and was not carried out.
+	ErrOverdue = errors.New("waited too long in the queue")
+	// ErrBusy: the queue in front of the store is full.
+	ErrBusy = errors.New("the queue is full")
+	// ErrStopped: the store is being stopped.
+	ErrStopped = errors.New("stopping")
+	// ErrLayout: the store is of another layout or number of buckets.
+	ErrLayout = errors.New("store layout")
+)
+
+// UnavailableError says that Redis did not confirm a call.
+type UnavailableError struct {
+	// Maybe says that the answer was lost: the call may have been carried out.
+	Maybe bool
+	Cause error
+}
+
+func (e *UnavailableError) Error() string {
+	if e.Maybe {
+		return fmt.Sprintf("answer of redis lost: %v", e.Cause)
+	}
+	return fmt.Sprintf("redis refuses: %v", e.Cause)
+}
+
+func (e *UnavailableError) Unwrap() error { return e.Cause }

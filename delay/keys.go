@@ -1,0 +1,112 @@
+package delay
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// bucketKeys are the keys of one bucket. They carry one hash tag, so a script of the bucket touches one cluster slot.
+type bucketKeys struct {
+	// fixed are KEYS[1..9] of every script:
+	//
+	//	pool     hash  id → record (codec.go)
+	//	bodies   hash  id → body, where it is kept beside the record
+	//	bucket   zset  id → due, ms: delayed jobs
+	//	running  zset  id → deadline, ms: leased for a delivery, or delivered
+	//	tries    hash  id → push, token, deliveries, owner, phase, topic, reason: jobs that were delivered or died
+	//	dead     zset  id → when it died, ms
+	//	topics   hash  number of jobs: "<state>:<topic>" and "<state>", the states being d, r, i, x
+	//	active   zset  topic → ms when its list last went from empty to not empty
+	//	clock    hash  now: the last time a script saw, µs; seq: the counter of pushes and deliveries
+	fixed []string
+	// lists is what the key of a topic's list begins with: a list of the ids that are ready, and of ids that no
+	// longer are, which reserve passes over.
+	lists string
+}
+
+// Positions in bucketKeys.fixed.
+const (
+	keyPool = iota
+	keyBodies
+	keyBucket
+	keyRunning
+	keyTries
+	keyDead
+	keyTopics
+	keyActive
+	keyClock
+	fixedKeys
+)
+
+// keyspace builds all keys of one store.
+type keyspace struct{ prefix string }
+
+func (k keyspace) bucket(b int) bucketKeys {
+	tag := fmt.Sprintf("%s:{%d}:", k.prefix, b)
+	fixed := [fixedKeys]string{
+		keyPool: "pool", keyBodies: "bodies", keyBucket: "bucket", keyRunning: "running", keyTries: "tries",
+		keyDead: "dead", keyTopics: "topics", keyActive: "active", keyClock: "clock",
+	}
+	for i, name := range fixed {
+		fixed[i] = tag + name
+	}
+	return bucketKeys{fixed: fixed[:], lists: tag + "topic:"}
+}
+
+// meta is a hash: layout, buckets, store (a random id).
+func (k keyspace) meta() string { return k.prefix + ":meta" }
+
+// replicas is a hash: slot → process, ms of its last beat, leaving, slots it covers, what it says of itself.
+func (k keyspace) replicas() string { return k.prefix + ":meta:replicas" }
+
+// bucketOf gives the bucket of a job by its id alone (FNV-1a, 32 bits). It must never change: it says where jobs are.
+func bucketOf(id string, buckets int) int {
+	h := uint32(2166136261)
+	for i := range len(id) {
+		h = (h ^ uint32(id[i])) * 16777619
+	}
+	return int(h % uint32(buckets))
+}
+
+const (
+	uuidLen = 36
+	// packedMark begins an id that is kept as the 16 bytes of its UUID; no id that a user may choose begins with it.
+	packedMark = "\x01"
+	packedLen  = 1 + 16
+)
+
+// packID gives the form in which an id is kept: a canonical UUID as its bytes, which saves 40 bytes of Redis's memory
+// a job, any other id as it is.
+func packID(id string) string {
+	if len(id) != uuidLen || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' || strings.ToLower(id) != id {
+		return id
+	}
+	var digits [32]byte
+	copy(digits[0:], id[0:8])
+	copy(digits[8:], id[9:13])
+	copy(digits[12:], id[14:18])
+	copy(digits[16:], id[19:23])
+	copy(digits[20:], id[24:36])
+	var packed [packedLen]byte
+	packed[0] = packedMark[0]
+	if _, err := hex.Decode(packed[1:], digits[:]); err != nil {
+		return id
+	}
+	return string(packed[:])
+}
+
+func unpackID(stored string) string {
+	if len(stored) != packedLen || !strings.HasPrefix(stored, packedMark) {
+		return stored
+	}
+	var id [uuidLen]byte
+	for i, part := range [][2]int{{0, 4}, {4, 6}, {6, 8}, {8, 10}, {10, 16}} {
+		at := part[0]*2 + i
+		hex.Encode(id[at:], []byte(stored[1+part[0]:1+part[1]]))
+		if end := at + (part[1]-part[0])*2; end < uuidLen {
+			id[end] = '-'
+		}
+	}
+	return string(id[:])
+}

@@ -1,0 +1,182 @@
+package delay
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Sink hears what the queue does by itself. Its methods are called from many goroutines and must not block.
+type Sink interface {
+	// Ready: a topic has ready jobs in a bucket.
+	Ready(bucket int, topic string)
+	// Ended: a delivery is over, by its TTR, its lease, or a verb.
+	Ended(flight Flight)
+	Died(job DeadJob)
+	// Orphans: so many ids without a record were dropped from a bucket.
+	Orphans(bucket, n int)
+	// Trouble: a duty could not be done and is tried again.
+	Trouble(duty string, err error)
+}
+
+// Queue is a store with its batching writers and its tickers.
+type Queue struct {
+	*Store
+	sink    Sink
+	writer  *writer
+	tickers []*ticker
+
+	mu sync.Mutex
+	// stopTicking ends the tickers, stopCalls the calls of the writers; nil before Start.
+	stopTicking, stopCalls context.CancelFunc
+	ticking                sync.WaitGroup
+}
+
+// QueueOptions are for NewQueue.
+type QueueOptions struct {
+	// Tick is the longest that a ticker sleeps.
+	Tick time.Duration
+	// Now is the local clock; only its differences count.
+	Now func() time.Time
+}
+
+// NewQueue makes a queue on a store; sink hears what it does. It starts nothing.
+func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
+	q := &Queue{Store: store, sink: sink, writer: newWriter(store, o.Now)}
+	for b := range store.Buckets() {
+		q.tickers = append(q.tickers, &ticker{
+			bucket: b, store: store, sink: sink, tick: o.Tick, now: o.Now, wake: make(chan struct{}, 1),
+		})
+	}
+	return q
+}
+
+// Start runs the writers and the tickers until Stop, also after ctx is over. The store must be open.
+func (q *Queue) Start(ctx context.Context) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopCalls != nil {
+		return
+	}
+	calls, stopCalls := context.WithCancel(context.WithoutCancel(ctx))
+	ticking, stopTicking := context.WithCancel(calls)
+	q.stopCalls, q.stopTicking = stopCalls, stopTicking
+	q.writer.start(calls)
+	for _, t := range q.tickers {
+		q.ticking.Go(func() { t.run(ticking) })
+	}
+}
+
+// Stop ends the tickers, carries out what was taken until ctx is over, and waits until nothing runs any more.
+func (q *Queue) Stop(ctx context.Context) {
+	q.mu.Lock()
+	stopCalls, stopTicking := q.stopCalls, q.stopTicking
+	q.mu.Unlock()
+	if stopCalls == nil {
+		return
+	}
+	defer stopCalls()
+	stopTicking()
+	q.ticking.Wait()
+	defer context.AfterFunc(ctx, stopCalls)()
+	q.writer.stop()
+}
+
+// Submit stores a job; done is called once, from another goroutine. waits says that somebody waits for the answer.
+func (q *Queue) Submit(job Job, waits bool, done func(Pushed)) {
+	o := &order{verb: verbPush, job: job, waits: waits}
+	o.pushed = func(p Pushed) {
+		if p.Err == nil && !p.Duplicate {
+			if p.State == Ready {
+				q.sink.Ready(q.BucketOf(job.ID), job.Topic)
+			} else {
+				q.tickers[q.BucketOf(job.ID)].wakeIn(p.Wait)
+			}
+		}
+		done(p)
+	}
+	if err := q.writer.add(o); err != nil {
+		done(Pushed{Err: &UnavailableError{Cause: err}})
+	}
+}
+
+// Verb is one of the verbs that settle a delivery.
+type Verb string
+
+// The verbs of Settle.
+const (
+	VerbFinish  Verb = "finish"
+	VerbRelease Verb = "release"
+	VerbTouch   Verb = "touch"
+	VerbBury    Verb = "bury"
+)
+
+// Settle carries out a verb; done is called once, from another goroutine. A verb that nobody waits for is repeated
+// while Redis is away.
+func (q *Queue) Settle(v Verb, ack Ack, waits bool, done func(Settled)) {
+	o := &order{ack: ack, waits: waits}
+	switch v {
+	case VerbFinish:
+		o.verb = verbFinish
+	case VerbRelease:
+		o.verb = verbRelease
+	case VerbTouch:
+		o.verb = verbTouch
+	case VerbBury:
+		o.verb = verbBury
+	default:
+		done(Settled{Err: fmt.Errorf("verb %q is not known", v)})
+		return
+	}
+	o.settled = func(r Settled) {
+		q.after(ack, r)
+		done(r)
+	}
+	if err := q.writer.add(o); err != nil {
+		done(Settled{Err: &UnavailableError{Cause: err}})
+	}
+}
+
+// after passes on what a verb did.
+func (q *Queue) after(ack Ack, r Settled) {
+	if r.Flight != nil {
+		q.sink.Ended(*r.Flight)
+	}
+	if r.Died != nil {
+		q.sink.Died(*r.Died)
+	}
+	if r.Err != nil {
+		return
+	}
+	switch r.State {
+	case Ready:
+		q.sink.Ready(q.BucketOf(ack.ID), r.Topic)
+	case Delayed:
+		// The ticker learns from Redis when that is.
+		q.tickers[q.BucketOf(ack.ID)].wakeIn(0)
+	}
+}
+
+// Expect makes the ticker of a bucket run after d at the latest: a deadline is due then.
+func (q *Queue) Expect(bucket int, d time.Duration) { q.tickers[bucket].wakeIn(d) }
+
+// Pulse is a sign of life of one bucket's ticker, by the local clock. Zero times: never.
+type Pulse struct {
+	// Run is when it last did its work, Turn when it last tried.
+	Run, Turn time.Time
+}
+
+// Pulses gives the signs of life of all tickers.
+func (q *Queue) Pulses() []Pulse {
+	pulses := make([]Pulse, len(q.tickers))
+	for b, t := range q.tickers {
+		if ns := t.lastRun.Load(); ns > 0 {
+			pulses[b].Run = time.Unix(0, ns)
+		}
+		if ns := t.lastTurn.Load(); ns > 0 {
+			pulses[b].Turn = time.Unix(0, ns)
+		}
+	}
+	return pulses
+}

@@ -1,0 +1,74 @@
+package delay
+
+import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; nothing is protected by it.
+	_ "embed"
+	"encoding/hex"
+)
+
+// script is one Lua script and the name that Redis gives it.
+type script struct {
+	name, source, sha string
+}
+
+func newScript(name string, parts ...string) *script {
+	var source string
+	for _, part := range parts {
+		source += part
+	}
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
+	return &script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+//go:embed scripts/prelude.lua
+var preludeSource string
+
+//go:embed scripts/flight.lua
+var flightSource string
+
+//go:embed scripts/push.lua
+var pushSource string
+
+//go:embed scripts/promote.lua
+var promoteSource string
+
+//go:embed scripts/reserve.lua
+var reserveSource string
+
+//go:embed scripts/confirm.lua
+var confirmSource string
+
+//go:embed scripts/return.lua
+var returnSource string
+
+//go:embed scripts/finish.lua
+var finishSource string
+
+//go:embed scripts/release.lua
+var releaseSource string
+
+//go:embed scripts/touch.lua
+var touchSource string
+
+//go:embed scripts/bury.lua
+var burySource string
+
+//go:embed scripts/open.lua
+var openSource string
+
+//go:embed scripts/beat.lua
+var beatSource string
+
+var (
+	pushScript    = newScript("push", preludeSource, pushSource)
+	promoteScript = newScript("promote", preludeSource, promoteSource)
+	reserveScript = newScript("reserve", preludeSource, reserveSource)
+	confirmScript = newScript("confirm", preludeSource, confirmSource)
+	returnScript  = newScript("return", preludeSource, returnSource)
+	finishScript  = newScript("finish", preludeSource, finishSource)
+	releaseScript = newScript("release", preludeSource, flightSource, releaseSource)
+	touchScript   = newScript("touch", preludeSource, flightSource, touchSource)
+	buryScript    = newScript("bury", preludeSource, flightSource, burySource)
+	openScript    = newScript("open", openSource)
+	beatScript    = newScript("beat", beatSource)
+)

@@ -1,0 +1,26 @@
+-- bury makes jobs dead at once, in whatever state but dead they are.
+-- ARGV[3…]: for each job id, push, token, attempt, reason.
+-- Returns for each job the reply of flight.lua; outcomes: ok, same (this ack did it before), none, push, attempt, state.
+redis.call('ZREM', running, '')
+local us = now()
+local replies = {}
+local letters = { delayed = 'd', ready = 'r', inflight = 'i' }
+for i = 3, #ARGV, 5 do
+  local id, push, token, attempt, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local outcome, t, record, state, score = flight(id, push, token, attempt)
+  if outcome ~= 'ok' then
+    replies[#replies + 1] = reply(outcome, state, score)
+  elseif state == 'dead' then
+    replies[#replies + 1] = reply(token ~= '' and 'same' or 'state', state, score)
+  elseif token ~= '' and state ~= 'inflight' then
+    replies[#replies + 1] = reply('state', state, score)
+  else
+    certain(t)
+    t.reason = reason
+    land(id, t, letters[state], nil, us)
+    state, score = state_of(id)
+    replies[#replies + 1] = reply('ok', state, score, format_try(t), record, body_of(id, record))
+  end
+end
+commit_counts()
+return replies

@@ -1,0 +1,45 @@
+-- finish removes jobs, in whatever state they are.
+-- ARGV[3…]: for each job id, push ('' by id).
+-- Returns for each job one of: 0 not there | -1 the id belongs to another push now | the value of tries of the
+-- delivery that was in flight | the topic, where none was.
+redis.call('ZREM', running, '')
+local ids, replies = {}, {}
+for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+local values = redis.call('HMGET', tries, unpack(ids))
+local flying = redis.call('ZMSCORE', running, unpack(ids))
+local gone, seen, letters = {}, {}, { delayed = 'd', ready = 'r', dead = 'x', inflight = 'i' }
+
+-- found gives push, topic and state of an id, or nil where there is no such job.
+local function found(i, id)
+  local t = parse_try(values[i])
+  if t and flying[i] then return t.push, t.topic, 'inflight' end
+  local record = redis.call('HGET', pool, id)
+  if not record then return nil end
+  local topic, push = record:match('^%S+ (%S+) (%d+)')
+  return push or '', topic or '', state_of(id)
+end
+
+for i, id in ipairs(ids) do
+  local wanted = ARGV[i * 2 + 2]
+  local push, topic, state = found(i, id)
+  if seen[id] or not push then
+    replies[i] = 0
+  elseif wanted ~= '' and wanted ~= push then
+    replies[i] = -1
+  else
+    seen[id] = true
+    gone[#gone + 1] = id
+    replies[i] = state == 'inflight' and values[i] or topic
+    count(letters[state], topic, -1)
+    if state == 'delayed' then redis.call('ZREM', bucket, id) end
+    if state == 'dead' then redis.call('ZREM', dead, id) end
+  end
+end
+if #gone > 0 then
+  redis.call('HDEL', pool, unpack(gone))
+  redis.call('HDEL', bodies, unpack(gone))
+  redis.call('ZREM', running, unpack(gone))
+  redis.call('HDEL', tries, unpack(gone))
+end
+commit_counts()
+return replies

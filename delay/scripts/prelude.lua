@@ -1,0 +1,125 @@
+-- prelude: what every script of a bucket begins with; keys.go says what the keys hold.
+-- KEYS[1..9]: the bucket's keys in the order of bucketKeys.fixed.
+-- ARGV[1]: prefix of the bucket's topic lists. ARGV[2]: ms added to the clock (tests move time by it).
+local pool, bodies, bucket, running = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local tries, dead, topics, active, clock = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local lists, shift = ARGV[1], tonumber(ARGV[2])
+
+local function int(x) return string.format('%.0f', x) end
+
+-- now gives µs since 1970 by Redis's clock, never less than what a script of this bucket saw before.
+local function now()
+  local t = redis.call('TIME')
+  local us = t[1] * 1000000 + t[2] + shift * 1000
+  local last = tonumber(redis.call('HGET', clock, 'now') or 0)
+  if us < last then return last end
+  if us - last >= 1000 then redis.call('HSET', clock, 'now', int(us)) end
+  return us
+end
+
+-- numbers takes n numbers from the bucket's counter, which only ever grows, and gives the one before the first.
+local function numbers(n) return redis.call('HINCRBY', clock, 'seq', n) - n end
+
+-- count notes a change of the number of jobs of a topic in a state (d, r, i, x); commit_counts writes all notes.
+local delta = {}
+local function count(state, topic, n)
+  local field = state .. ':' .. topic
+  delta[field] = (delta[field] or 0) + n
+end
+local function commit_counts()
+  local total = {}
+  for field, n in pairs(delta) do
+    if n ~= 0 then
+      if redis.call('HINCRBY', topics, field, n) == 0 then redis.call('HDEL', topics, field) end
+      local state = field:sub(1, 1)
+      total[state] = (total[state] or 0) + n
+    end
+  end
+  for state, n in pairs(total) do
+    if n ~= 0 then redis.call('HINCRBY', topics, state, n) end
+  end
+end
+
+-- enlist puts ids on the end ('RPUSH') or the head ('LPUSH') of a topic's list.
+local function enlist(push, topic, ids, us)
+  if redis.call(push, lists .. topic, unpack(ids)) == #ids then
+    redis.call('ZADD', active, int(us / 1000), topic)
+  end
+end
+
+-- The value of tries: push, token, deliveries ever, deliveries before the present budget, owner, phase, topic, reason.
+-- Phases: l leased, c confirmed, r released, v lease returned or run out, t TTR ran out, b dead.
+local function parse_try(v)
+  if not v then return nil end
+  local push, token, n, base, owner, phase, topic, reason =
+    v:match('^(%d+) (%d+) (%d+) (%d+) (%S+) (%a) (%S+) ?(.*)$')
+  if not push then return nil end
+  return { push = push, token = token, n = tonumber(n), base = tonumber(base),
+    owner = owner, phase = phase, topic = topic, reason = reason }
+end
+local function format_try(t)
+  local v = t.push .. ' ' .. t.token .. ' ' .. int(t.n) .. ' ' .. int(t.base) .. ' ' .. t.owner .. ' ' .. t.phase .. ' ' .. t.topic
+  if t.reason and t.reason ~= '' then v = v .. ' ' .. t.reason end
+  return v
+end
+
+-- state_of gives the state of an id that has a record, and its score where it has one.
+local function state_of(id)
+  local score = redis.call('ZSCORE', running, id)
+  if score then return 'inflight', score end
+  score = redis.call('ZSCORE', bucket, id)
+  if score then return 'delayed', score end
+  score = redis.call('ZSCORE', dead, id)
+  if score then return 'dead', score end
+  return 'ready', '0'
+end
+
+-- body_of gives the body that is kept beside the record, or an empty string.
+local function body_of(id, record)
+  if record:sub(2, 2) ~= 'o' then return '' end
+  return redis.call('HGET', bodies, id) or ''
+end
+
+-- pause_after gives the ms to wait after the delivery numbered attempt, or nil where that was the last one.
+local function pause_after(record, attempt)
+  local options = record:match('^%S+ %S+ %d+ %d+ %d+ %d+([^\n]*)\n') or ''
+  local max = tonumber(options:match(' m(%d+)') or 0)
+  if max > 0 and attempt >= max then return nil end
+  local pause, i = 0, 0
+  for p in (options:match(' b([%d,]+)') or ''):gmatch('%d+') do
+    pause, i = tonumber(p), i + 1
+    if i == attempt then break end
+  end
+  return pause
+end
+
+-- land takes a job out of a state (i, d or r) and makes it ready again, delayed for pause ms, or dead where pause is nil.
+local function land(id, t, from, pause, us)
+  local ms = us / 1000
+  if not pause then
+    redis.call('ZADD', dead, int(ms), id)
+    t.phase = 'b'
+    count('x', t.topic, 1)
+  elseif pause > 0 then
+    redis.call('ZADD', bucket, int(math.ceil(ms) + pause), id)
+    count('d', t.topic, 1)
+  else
+    enlist('RPUSH', t.topic, { id }, us)
+    count('r', t.topic, 1)
+  end
+  if from == 'i' then redis.call('ZREM', running, id) end
+  if from == 'd' then redis.call('ZREM', bucket, id) end
+  redis.call('HSET', tries, id, format_try(t))
+  count(from, t.topic, -1)
+end
+
+-- due_next gives the µs of the earliest entry of bucket and running, or -1.
+local function due_next()
+  local next = -1
+  for _, set in ipairs({ bucket, running }) do
+    local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+    local us = first and tonumber(first) * 1000 or -1
+    if us >= 0 and (next < 0 or us < next) then next = us end
+  end
+  return next
+end

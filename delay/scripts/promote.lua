@@ -1,0 +1,70 @@
+-- promote makes ready what is due, and what was leased or delivered and not settled in time.
+-- ARGV[3]: at most so many of each.
+-- Returns: µs now | µs of the next entry, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
+-- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
+-- number of ids without a record, which were dropped.
+redis.call('ZREM', running, '')
+local us = now()
+local limit = tonumber(ARGV[3])
+local ready, ended, died, orphans = {}, {}, {}, 0
+
+local function records_of(ids)
+  if #ids == 0 then return {} end
+  return redis.call('HMGET', pool, unpack(ids))
+end
+
+local due = redis.call('ZRANGEBYSCORE', bucket, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+local groups = {}
+for i, record in ipairs(records_of(due)) do
+  local topic = record and record:match('^%S+ (%S+) ')
+  if topic then
+    groups[topic] = groups[topic] or {}
+    table.insert(groups[topic], due[i])
+  elseif record then
+    redis.call('ZADD', dead, int(us / 1000), due[i])
+  else
+    orphans = orphans + 1
+  end
+end
+for topic, ids in pairs(groups) do
+  enlist('RPUSH', topic, ids, us)
+  count('d', topic, -#ids)
+  count('r', topic, #ids)
+  ready[#ready + 1] = topic
+end
+if #due > 0 then redis.call('ZREM', bucket, unpack(due)) end
+
+local late = redis.call('ZRANGEBYSCORE', running, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+local records = records_of(late)
+local values = #late > 0 and redis.call('HMGET', tries, unpack(late)) or {}
+for i, id in ipairs(late) do
+  local t = parse_try(values[i])
+  if not records[i] or not t then
+    if records[i] then
+      local topic = records[i]:match('^%S+ (%S+) ')
+      if topic then enlist('RPUSH', topic, { id }, us) end
+    else
+      orphans = orphans + 1
+    end
+    redis.call('ZREM', running, id)
+  else
+    ended[#ended + 1] = values[i]
+    local pause = 0
+    if t.phase == 'c' then
+      t.phase = 't'
+      pause = pause_after(records[i], t.n - t.base)
+      if not pause then t.reason = 'max_attempts' end
+    else
+      t.phase = 'v'
+    end
+    land(id, t, 'i', pause, us)
+    if pause == 0 then ready[#ready + 1] = t.topic end
+    if not pause then
+      for _, part in ipairs({ id, format_try(t), records[i], body_of(id, records[i]) }) do died[#died + 1] = part end
+    end
+  end
+end
+
+commit_counts()
+local more = (#due == limit or #late == limit) and 1 or 0
+return { us, due_next(), more, ready, ended, died, orphans }

@@ -1,0 +1,33 @@
+-- return gives leases back, since nobody listened: the jobs are ready again, at the head of their list, no attempt counts.
+-- ARGV[3…]: for each job id, token.
+-- Returns for each job 1, or 0 where its lease is over, confirmed or settled.
+redis.call('ZREM', running, '')
+local us = now()
+local ids, replies = {}, {}
+for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+local values = redis.call('HMGET', tries, unpack(ids))
+local notes, groups, back = {}, {}, {}
+for i = #ids, 1, -1 do
+  local id, t = ids[i], parse_try(values[i])
+  replies[i] = 0
+  if t and t.token == ARGV[i * 2 + 2] and t.phase == 'l' then
+    replies[i] = 1
+    t.phase = 'v'
+    groups[t.topic] = groups[t.topic] or {}
+    table.insert(groups[t.topic], id)
+    notes[#notes + 1] = id
+    notes[#notes + 1] = format_try(t)
+    back[#back + 1] = id
+  end
+end
+for topic, list in pairs(groups) do
+  enlist('LPUSH', topic, list, us)
+  count('r', topic, #list)
+  count('i', topic, -#list)
+end
+if #back > 0 then
+  redis.call('ZREM', running, unpack(back))
+  redis.call('HSET', tries, unpack(notes))
+end
+commit_counts()
+return replies

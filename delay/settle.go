@@ -1,0 +1,182 @@
+package delay
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Ack names the job, or the one delivery of it, that a verb is about.
+type Ack struct {
+	ID string
+	// Push and Token are of the delivery that is answered; zero: the present one, by id alone.
+	Push, Token uint64
+	// Attempt fences a verb by id; zero: any.
+	Attempt int
+	// Delay until the job comes again, where HasDelay; else the job's own backoff. Release only.
+	Delay    time.Duration
+	HasDelay bool
+	// Reason is the dead job's. Bury only.
+	Reason string
+}
+
+// Settled is what became of a verb.
+type Settled struct {
+	// State is the job's now, and At its due time, deadline or time of death; of a refused verb as it was found.
+	State State
+	At    time.Time
+	// Finished says that a finish removed a job.
+	Finished bool
+	// Topic is the job's, where the script told it.
+	Topic string
+	// Flight is the delivery that ended, nil where none was out.
+	Flight *Flight
+	// Died is set where the verb made the job dead.
+	Died *DeadJob
+	// Err is ErrNotFound, ErrOtherPush, ErrOldAttempt, ErrState, or an UnavailableError.
+	Err error
+}
+
+// Finish removes jobs, in whatever state they are. One that is not there is no error.
+func (s *Store) Finish(ctx context.Context, acks []Ack) []Settled {
+	return s.settle(ctx, finishScript, acks, func(args []any, a *Ack) []any {
+		return append(args, packID(a.ID), fence(a.Push))
+	}, finishedOf)
+}
+
+// Release ends flights on the worker's word.
+func (s *Store) Release(ctx context.Context, acks []Ack) []Settled {
+	return s.settle(ctx, releaseScript, acks, func(args []any, a *Ack) []any {
+		delay := ""
+		if a.HasDelay {
+			delay = strconv.FormatInt(a.Delay.Milliseconds(), 10)
+		}
+		return append(args, packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), delay)
+	}, settledOf)
+}
+
+// Touch starts the TTR of flights again.
+func (s *Store) Touch(ctx context.Context, acks []Ack) []Settled {
+	return s.settle(ctx, touchScript, acks, func(args []any, a *Ack) []any {
+		return append(args, packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)))
+	}, settledOf)
+}
+
+// Bury makes jobs dead at once, in whatever state but dead they are.
+func (s *Store) Bury(ctx context.Context, acks []Ack) []Settled {
+	return s.settle(ctx, buryScript, acks, func(args []any, a *Ack) []any {
+		return append(args, packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), a.Reason)
+	}, settledOf)
+}
+
+// fence gives a number as the scripts take it: empty stands for any.
+func fence(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func (s *Store) settle(ctx context.Context, sc *script, acks []Ack, add func([]any, *Ack) []any,
+	read func(a *Ack, bucket int, reply any) Settled,
+) []Settled {
+	parts := s.spread(len(acks), func(i int) string { return acks[i].ID }, weightless)
+	calls := make([]*call, len(parts))
+	for p, part := range parts {
+		calls[p] = s.bucketCall(sc, s.BucketOf(acks[part[0]].ID), 5*len(part))
+		for _, i := range part {
+			calls[p].args = add(calls[p].args, &acks[i])
+		}
+	}
+	_ = s.send(ctx, calls...) // each call has its own error
+	results := make([]Settled, len(acks))
+	for p, part := range parts {
+		replies := list(calls[p].reply)
+		for at, i := range part {
+			switch {
+			case calls[p].err != nil:
+				results[i].Err = fmt.Errorf("%s job: %w", sc.name, calls[p].err)
+			case len(replies) != len(part):
+				results[i].Err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("%s job: reply of %d entries", sc.name, len(replies))}
+			default:
+				results[i] = read(&acks[i], s.BucketOf(acks[i].ID), replies[at])
+			}
+		}
+	}
+	return results
+}
+
+func finishedOf(_ *Ack, bucket int, reply any) Settled {
+	value, found := reply.(string)
+	switch {
+	case !found && number(reply) < 0:
+		return Settled{State: Unknown, Err: ErrOtherPush}
+	case !found:
+		return Settled{State: Unknown}
+	case !strings.Contains(value, " "):
+		return Settled{State: Unknown, Finished: true, Topic: value}
+	}
+	flight := parseTry(value).flight(bucket)
+	return Settled{State: Unknown, Finished: true, Topic: flight.Topic, Flight: &flight}
+}
+
+func settledOf(a *Ack, bucket int, reply any) Settled {
+	entries := list(reply)
+	if len(entries) != 6 {
+		return Settled{Err: &UnavailableError{Maybe: true, Cause: fmt.Errorf("settle job: reply of %d entries", len(entries))}}
+	}
+	result := Settled{State: State(text(entries[1])), At: time.UnixMilli(number(entries[2]))}
+	switch outcome := text(entries[0]); outcome {
+	case "ok", "same":
+	case "none":
+		return Settled{State: Unknown, Err: ErrNotFound}
+	case "push":
+		return Settled{State: Unknown, Err: ErrOtherPush}
+	case "attempt":
+		result.Err = ErrOldAttempt
+	default:
+		result.Err = ErrState
+	}
+	if value := text(entries[3]); value != "" {
+		flight := parseTry(value).flight(bucket)
+		result.Flight, result.Topic = &flight, flight.Topic
+		if record := text(entries[4]); record != "" {
+			if job, err := decodeDead(packID(a.ID), value, record, text(entries[5])); err == nil {
+				result.Died = &job
+			}
+		}
+	}
+	return result
+}
+
+// try is a value of the hash tries, as prelude.lua writes it.
+type try struct {
+	token         uint64
+	n, base       int
+	owner, phase  string
+	topic, reason string
+}
+
+func parseTry(value string) try {
+	var fields [7]string
+	for i := range fields {
+		fields[i], value = nextField(value)
+	}
+	t := try{owner: fields[4], phase: fields[5], topic: fields[6], reason: value}
+	t.token, _ = strconv.ParseUint(fields[1], 10, 64)
+	t.n, _ = strconv.Atoi(fields[2])
+	t.base, _ = strconv.Atoi(fields[3])
+	return t
+}
+
+func (t try) flight(bucket int) Flight {
+	return Flight{Owner: t.owner, Topic: t.topic, Bucket: bucket, Token: t.token}
+}
+
+func decodeDead(stored, value, record, body string) (DeadJob, error) {
+	t := parseTry(value)
+	job := DeadJob{Delivery: Delivery{Job: Job{ID: unpackID(stored)}, Token: t.token, Attempt: t.n - t.base, Serial: t.n}, Reason: t.reason}
+	return job, decodeRecord(&job.Delivery, record, body)
+}

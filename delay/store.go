@@ -1,0 +1,263 @@
+package delay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	layoutVersion = "1"
+	// maxBatch and maxBatchBytes bound what one script handles, so that it holds Redis for 2 ms at the most.
+	maxBatch      = 128
+	maxBatchBytes = 1 << 20
+)
+
+// Store changes the state of jobs in Redis: one method for each script, no loops, no goroutines.
+// Its methods take jobs of any buckets and send one pipeline. They are safe for concurrent use.
+type Store struct {
+	client   redis.UniversalClient
+	space    keyspace
+	buckets  []bucketKeys
+	maxDelay time.Duration
+	// waitReplicas is how many replicas of Redis must hold a push before it counts; 0: none.
+	waitReplicas int
+	id           string
+	// shift is added to Redis's clock; only tests set it.
+	shift func() time.Duration
+}
+
+// StoreOptions say what a store is; all of them hold for its whole life.
+type StoreOptions struct {
+	// Prefix begins every key.
+	Prefix  string
+	Buckets int
+	// MaxDelay is the longest delay that is taken.
+	MaxDelay time.Duration
+	// WaitReplicas is how many replicas of Redis must hold a push before it is confirmed; 0: none.
+	WaitReplicas int
+}
+
+// NewStore makes a store. Nothing is read or written before Open.
+func NewStore(client redis.UniversalClient, o StoreOptions) *Store {
+	s := &Store{
+		client: client, space: keyspace{o.Prefix}, maxDelay: o.MaxDelay, waitReplicas: o.WaitReplicas,
+		shift: func() time.Duration { return 0 },
+	}
+	for b := range o.Buckets {
+		s.buckets = append(s.buckets, s.space.bucket(b))
+	}
+	return s
+}
+
+// Open records the layout at the first use of a store and checks it later. Another one is ErrLayout.
+func (s *Store) Open(ctx context.Context) error {
+	fresh, err := uuid.NewRandom()
+	if err != nil {
+		return fmt.Errorf("make store id: %w", err)
+	}
+	c := &call{script: openScript, keys: []string{s.space.meta()}, args: []any{layoutVersion, len(s.buckets), fresh.String()}}
+	if err := s.send(ctx, c); err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	found, _ := c.reply.([]any)
+	if len(found) != 3 {
+		return fmt.Errorf("open store: unexpected reply %v", c.reply)
+	}
+	layout, buckets := text(found[0]), text(found[1])
+	if layout != layoutVersion {
+		return fmt.Errorf("%w: redis holds layout %q under prefix %q, this version knows %s", ErrLayout, layout, s.space.prefix, layoutVersion)
+	}
+	if buckets != strconv.Itoa(len(s.buckets)) {
+		return fmt.Errorf("%w: redis holds %s buckets under prefix %q, configured are %d", ErrLayout, buckets, s.space.prefix, len(s.buckets))
+	}
+	s.id = text(found[2])
+	return nil
+}
+
+// ID is the random id of the store; it is known once Open returned.
+func (s *Store) ID() string { return s.id }
+
+// Buckets is the number of buckets.
+func (s *Store) Buckets() int { return len(s.buckets) }
+
+// BucketOf gives the bucket of a job.
+func (s *Store) BucketOf(id string) int { return bucketOf(id, len(s.buckets)) }
+
+// Ping asks Redis for a sign of life.
+func (s *Store) Ping(ctx context.Context) error { return unavailable(s.client.Ping(ctx).Err()) }
+
+// Close ends the connections to Redis.
+func (s *Store) Close() error { return s.client.Close() }
+
+// call is one script call on its way.
+type call struct {
+	script *script
+	keys   []string
+	args   []any
+	// replicas is how many of Redis's replicas must hold what the call wrote.
+	replicas int
+	reply    any
+	err      error
+}
+
+// bucketCall begins a call of a bucket's script.
+func (s *Store) bucketCall(sc *script, b, args int) *call {
+	c := &call{script: sc, keys: s.buckets[b].fixed, args: make([]any, 0, args+2)}
+	c.args = append(c.args, s.buckets[b].lists, s.shift().Milliseconds())
+	return c
+}
+
+// send carries out calls in one pipeline for each node and returns the error of the first that has one.
+func (s *Store) send(ctx context.Context, calls ...*call) error {
+	var first error
+	for node, group := range s.byNode(ctx, calls) {
+		sendTo(ctx, node, group)
+	}
+	for _, c := range calls {
+		if c.err != nil && first == nil {
+			first = c.err
+		}
+	}
+	return first
+}
+
+// byNode groups calls by the client of the node that holds their keys; on one Redis that is one group.
+func (s *Store) byNode(ctx context.Context, calls []*call) map[*redis.Client][]*call {
+	if single, ok := s.client.(*redis.Client); ok {
+		return map[*redis.Client][]*call{single: calls}
+	}
+	groups := make(map[*redis.Client][]*call)
+	for _, c := range calls {
+		cluster, ok := s.client.(*redis.ClusterClient)
+		if !ok {
+			c.err = &UnavailableError{Cause: errors.New("unknown kind of redis client")}
+			continue
+		}
+		node, err := cluster.MasterForKey(ctx, c.keys[0])
+		if err != nil {
+			c.err = &UnavailableError{Cause: err}
+			continue
+		}
+		groups[node] = append(groups[node], c)
+	}
+	return groups
+}
+
+// sendTo runs calls on one node. A call that finds its script missing ran nothing: it alone is sent again, with the source.
+func sendTo(ctx context.Context, node *redis.Client, calls []*call) {
+	missing := runPipeline(ctx, node, calls, false)
+	if len(missing) > 0 {
+		runPipeline(ctx, node, missing, true)
+	}
+}
+
+func runPipeline(ctx context.Context, node *redis.Client, calls []*call, source bool) (missing []*call) {
+	pipe := node.Pipeline()
+	commands := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		commands[i] = redis.NewCmd(ctx, c.command(source)...)
+		_ = pipe.Process(ctx, commands[i]) // a pipeline only queues
+	}
+	held := waitFor(ctx, pipe, calls)
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, c := range calls {
+		reply, err := commands[i].Result()
+		if err != nil && !source && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+			missing = append(missing, c)
+			continue
+		}
+		c.reply, c.err = reply, unavailable(err)
+		if c.err == nil && held != nil && held.Val() < int64(c.replicas) {
+			c.err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("%d replicas hold it, wanted are %d", held.Val(), c.replicas)}
+		}
+	}
+	return missing
+}
+
+// waitFor adds a WAIT where a call wants replicas: in the pipeline, since it counts the writes of its own connection.
+func waitFor(ctx context.Context, pipe redis.Pipeliner, calls []*call) *redis.IntCmd {
+	most := 0
+	for _, c := range calls {
+		most = max(most, c.replicas)
+	}
+	if most == 0 {
+		return nil
+	}
+	held := redis.NewIntCmd(ctx, "wait", most, (callTimeout / 2).Milliseconds())
+	_ = pipe.Process(ctx, held) // a pipeline only queues
+	return held
+}
+
+func (c *call) command(source bool) []any {
+	command := make([]any, 0, 3+len(c.keys)+len(c.args))
+	if source {
+		command = append(command, "eval", c.script.source)
+	} else {
+		command = append(command, "evalsha", c.script.sha)
+	}
+	command = append(command, len(c.keys))
+	for _, key := range c.keys {
+		command = append(command, key)
+	}
+	return append(command, c.args...)
+}
+
+// spread groups the positions 0…n-1 by bucket, in parts that one script may handle.
+func (s *Store) spread(n int, id func(i int) string, size func(i int) int) [][]int {
+	open := make([]int, len(s.buckets)) // part of each bucket that takes more, +1
+	weight := make([]int, len(s.buckets))
+	var parts [][]int
+	for i := range n {
+		b := s.BucketOf(id(i))
+		bytes := size(i)
+		if open[b] == 0 || len(parts[open[b]-1]) == maxBatch || weight[b]+bytes > maxBatchBytes {
+			parts = append(parts, nil)
+			open[b], weight[b] = len(parts), 0
+		}
+		weight[b] += bytes
+		parts[open[b]-1] = append(parts[open[b]-1], i)
+	}
+	return parts
+}
+
+func weightless(int) int { return 0 }
+
+// The readers of replies: a reply that is not of the expected shape reads as zero, since scripts and readers are
+// of one build.
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func number(v any) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case string:
+		n, _ := strconv.ParseInt(v, 10, 64)
+		return n
+	}
+	return 0
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+func texts(v any) []string {
+	l := list(v)
+	out := make([]string, len(l))
+	for i := range l {
+		out[i] = text(l[i])
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+package delay
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// activePage and activePages bound how many topics with ready jobs a ticker looks through at a tick.
+	activePage  = 250
+	activePages = 4
+	maxPause    = time.Second
+)
+
+// ticker promotes the due jobs of one bucket. It sleeps until the next due time that it knows of, at most tick.
+type ticker struct {
+	bucket int
+	store  *Store
+	sink   Sink
+	tick   time.Duration
+	now    func() time.Time
+
+	// due is the earliest moment it was told to wake, zero for none.
+	mu  sync.Mutex
+	due time.Time
+	// wake has room for one note that due is earlier than before.
+	wake chan struct{}
+	// lastRun is when a promote last came back well, lastTurn when the loop last went round; ns since 1970.
+	lastRun, lastTurn atomic.Int64
+	// cursor is how far the look through the active topics got, ms.
+	cursor   int64
+	nextLook time.Time
+}
+
+// wakeIn makes the ticker run after d at the latest. It never blocks.
+func (t *ticker) wakeIn(d time.Duration) {
+	if d > t.tick {
+		return
+	}
+	at := t.now().Add(d)
+	t.mu.Lock()
+	earlier := t.due.IsZero() || at.Before(t.due)
+	if earlier {
+		t.due = at
+	}
+	t.mu.Unlock()
+	if earlier {
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (t *ticker) run(ctx context.Context) {
+	timer := time.NewTimer(rand.N(t.tick))
+	defer timer.Stop()
+	pause := time.Duration(0)
+	for {
+		t.lastTurn.Store(t.now().UnixNano())
+		t.mu.Lock()
+		t.due = time.Time{}
+		t.mu.Unlock()
+		next, err := t.promote(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			pause = min(max(2*pause, retryPause), maxPause)
+			t.sink.Trouble("promote", err)
+			next = pause/2 + rand.N(pause)
+		default:
+			pause = 0
+		}
+		if !t.sleep(ctx, timer, next) {
+			return
+		}
+	}
+}
+
+// promote goes on while there is more to do and gives how long to sleep.
+func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
+	for {
+		p, err := t.store.Promote(ctx, t.bucket)
+		if err != nil {
+			return 0, err
+		}
+		t.lastRun.Store(t.now().UnixNano())
+		t.report(p)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if p.More {
+			continue
+		}
+		if err := t.look(ctx); err != nil {
+			return 0, err
+		}
+		if p.Next >= 0 && p.Next < t.tick {
+			return p.Next, nil
+		}
+		return t.tick - rand.N(t.tick/10), nil
+	}
+}
+
+func (t *ticker) report(p Promotion) {
+	for _, topic := range p.Topics {
+		t.sink.Ready(t.bucket, topic)
+	}
+	for _, flight := range p.Ended {
+		t.sink.Ended(flight)
+	}
+	for _, job := range p.Died {
+		t.sink.Died(job)
+	}
+	if p.Orphans > 0 {
+		t.sink.Orphans(t.bucket, p.Orphans)
+	}
+}
+
+// look tells of topics that other replicas made ready, once a tick, some pages further each time.
+func (t *ticker) look(ctx context.Context) error {
+	if t.now().Before(t.nextLook) {
+		return nil
+	}
+	t.nextLook = t.now().Add(t.tick)
+	for range activePages {
+		topics, cursor, err := t.store.Active(ctx, t.bucket, t.cursor, activePage)
+		if err != nil {
+			return err
+		}
+		for _, topic := range topics {
+			t.sink.Ready(t.bucket, topic)
+		}
+		t.cursor = cursor
+		if cursor == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// sleep waits for d, an earlier moment that it is told, or the end; it reports whether to go on.
+func (t *ticker) sleep(ctx context.Context, timer *time.Timer, d time.Duration) bool {
+	wakeAt := t.now().Add(d)
+	for {
+		t.mu.Lock()
+		if t.due.IsZero() || wakeAt.Before(t.due) {
+			t.due = wakeAt
+		} else {
+			wakeAt = t.due
+		}
+		t.mu.Unlock()
+		left := wakeAt.Sub(t.now())
+		if left <= 0 {
+			return ctx.Err() == nil
+		}
+		timer.Reset(left)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-t.wake:
+		}
+	}
+}

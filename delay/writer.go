@@ -1,0 +1,235 @@
+package delay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// writers is how many calls are on their way at once: one is carried out while the next is made.
+	writers = 2
+	// takeJobs and takeBytes bound what a writer takes at once.
+	takeJobs  = 1024
+	takeBytes = 4 << 20
+	// queueBytes bounds the pushes that wait, queueAcks the verbs.
+	queueBytes = 64 << 20
+	queueAcks  = 1 << 20
+	// overdue is how long what wants a reply may wait before its call is sent; later its sender has given up.
+	overdue = 2 * time.Second
+	// retryPause keeps a writer from spinning while Redis is away.
+	retryPause = 100 * time.Millisecond
+)
+
+type verb int
+
+const (
+	verbPush verb = iota
+	verbFinish
+	verbRelease
+	verbTouch
+	verbBury
+	verbs
+)
+
+// order is a push or a verb on its way to the store.
+type order struct {
+	verb   verb
+	job    Job
+	ack    Ack
+	pushed func(Pushed)
+	// settled is called once; an order that nobody waits for is repeated until Redis takes it.
+	settled func(Settled)
+	waits   bool
+	since   time.Time
+}
+
+func (o *order) bytes() int { return len(o.job.Body) + len(o.job.Headers) + 256 }
+
+// writer batches pushes and verbs in front of a store without waiting for a batch to fill: it takes all that is
+// queued as soon as its last call is back. So one order alone goes at once, and a thousand go in one pipeline.
+type writer struct {
+	store *Store
+	now   func() time.Time
+
+	mu      sync.Mutex
+	queue   []*order
+	bytes   int
+	acks    int
+	stopped bool
+	// wake has room for one note a writer: that the queue is not empty, or that the writer is stopped.
+	wake chan struct{}
+	done sync.WaitGroup
+}
+
+func newWriter(store *Store, now func() time.Time) *writer {
+	return &writer{store: store, now: now, wake: make(chan struct{}, writers)}
+}
+
+// start runs the writers until stop; ctx is for their calls alone.
+func (w *writer) start(ctx context.Context) {
+	for range writers {
+		w.done.Go(func() { w.run(ctx) })
+	}
+}
+
+// stop refuses new orders, waits until those that are queued are carried out, and returns.
+func (w *writer) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	for range writers {
+		w.nudge()
+	}
+	w.done.Wait()
+}
+
+func (w *writer) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// add queues an order, or says why it cannot: then nothing is called back.
+func (w *writer) add(o *order) error {
+	o.since = w.now()
+	w.mu.Lock()
+	switch {
+	case w.stopped:
+		w.mu.Unlock()
+		return ErrStopped
+	case o.verb == verbPush && w.bytes+o.bytes() > queueBytes, o.verb != verbPush && w.acks >= queueAcks:
+		w.mu.Unlock()
+		return ErrBusy
+	}
+	w.queue = append(w.queue, o)
+	w.weigh(o, 1)
+	w.mu.Unlock()
+	w.nudge()
+	return nil
+}
+
+// weigh counts an order in or out. The caller holds mu.
+func (w *writer) weigh(o *order, sign int) {
+	if o.verb == verbPush {
+		w.bytes += sign * o.bytes()
+	} else {
+		w.acks += sign
+	}
+}
+
+// take gives what the next call carries, by verb, and whether there was anything.
+func (w *writer) take() (batch [verbs][]*order, found bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(w.queue) && n < takeJobs && bytes < takeBytes {
+		o := w.queue[n]
+		w.weigh(o, -1)
+		bytes += o.bytes()
+		batch[o.verb] = append(batch[o.verb], o)
+		w.queue[n] = nil
+		n++
+	}
+	w.queue = w.queue[n:]
+	if len(w.queue) == 0 {
+		w.queue = nil
+	} else {
+		w.nudge()
+	}
+	return batch, n > 0
+}
+
+func (w *writer) run(ctx context.Context) {
+	for {
+		batch, found := w.take()
+		if !found {
+			w.mu.Lock()
+			over := w.stopped && len(w.queue) == 0
+			w.mu.Unlock()
+			if over {
+				w.nudge()
+				return
+			}
+			<-w.wake
+			continue
+		}
+		if failed := w.carryOut(ctx, batch); len(failed) > 0 {
+			w.repeat(ctx, failed)
+		}
+	}
+}
+
+// repeat puts verbs that nobody waits for back, at the head of the queue, after a pause. When the writers are stopped
+// they are given up: their jobs come again after their TTR.
+func (w *writer) repeat(ctx context.Context, failed []*order) {
+	pause := time.NewTimer(retryPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	w.queue = append(failed, w.queue...)
+	for _, o := range failed {
+		w.weigh(o, 1)
+	}
+}
+
+func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) (failed []*order) {
+	pushes := w.inTime(batch[verbPush])
+	if len(pushes) > 0 {
+		jobs := make([]Job, len(pushes))
+		for i, o := range pushes {
+			jobs[i] = o.job
+		}
+		for i, result := range w.store.Push(ctx, jobs) {
+			pushes[i].pushed(result)
+		}
+	}
+	settle := [verbs]func(context.Context, []Ack) []Settled{
+		verbFinish: w.store.Finish, verbRelease: w.store.Release, verbTouch: w.store.Touch, verbBury: w.store.Bury,
+	}
+	for v := verbFinish; v < verbs; v++ {
+		orders := w.inTime(batch[v])
+		if len(orders) == 0 {
+			continue
+		}
+		acks := make([]Ack, len(orders))
+		for i, o := range orders {
+			acks[i] = o.ack
+		}
+		for i, result := range settle[v](ctx, acks) {
+			var away *UnavailableError
+			if errors.As(result.Err, &away) && !orders[i].waits {
+				failed = append(failed, orders[i])
+				continue
+			}
+			orders[i].settled(result)
+		}
+	}
+	return failed
+}
+
+// inTime answers what waited too long for somebody who has given up, and gives the rest.
+func (w *writer) inTime(orders []*order) []*order {
+	now := w.now()
+	kept := orders[:0]
+	for _, o := range orders {
+		switch {
+		case !o.waits || now.Sub(o.since) <= overdue:
+			kept = append(kept, o)
+		case o.verb == verbPush:
+			o.pushed(Pushed{Err: &UnavailableError{Cause: ErrOverdue}})
+		default:
+			o.settled(Settled{Err: &UnavailableError{Cause: ErrOverdue}})
+		}
+	}
+	return kept
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/dqbridge/dqbridge/bridge"
+	"github.com/dqbridge/dqbridge/config"
+	"github.com/dqbridge/dqbridge/delay"
+	"github.com/dqbridge/dqbridge/internal/cli"
+)
+
+// serve runs the bridge until ctx ends.
+func serve(ctx context.Context, cfg config.Config, log zerolog.Logger) error {
+	if cfg.NATS.PushStream != "" {
+		return &cli.UsageError{Err: errors.New("DQ_PUSH_STREAM: pushes through a stream are not supported yet, leave it empty")}
+	}
+	client, err := delay.Dial(delay.RedisOptions{
+		URL: cfg.Redis.URL, CA: cfg.Redis.CA, Cert: cfg.Redis.Cert, Key: cfg.Redis.Key, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	link, err := bridge.Connect(bridge.LinkOptions{
+		URL: cfg.NATS.URL, Creds: cfg.NATS.Creds, NKey: cfg.NATS.NKey, CA: cfg.NATS.CA, Cert: cfg.NATS.Cert, Key: cfg.NATS.Key,
+		Log: log,
+	})
+	if err != nil {
+		return errors.Join(err, client.Close())
+	}
+	log.Info().Str("version", version()).Str("nats", config.Redact(cfg.NATS.URL)).Str("redis", config.Redact(cfg.Redis.URL)).
+		Msg("bridge starts")
+	store := delay.NewStore(client, delay.StoreOptions{
+		Prefix: cfg.Prefix, Buckets: cfg.Buckets, MaxDelay: cfg.MaxDelay, WaitReplicas: cfg.Redis.WaitReplicas,
+	})
+	return bridge.New(link, store, bridge.Options{
+		Prefix: cfg.Prefix, Version: version(), Tick: cfg.Tick, MaxDelay: cfg.MaxDelay, MaxBody: cfg.MaxBody,
+		DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
+		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Now: time.Now,
+	}, log).Run(ctx)
+}
