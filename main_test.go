@@ -28,7 +28,7 @@ func execute(t *testing.T, args ...string) (int, string) {
 }
 
 func TestExitCodes(t *testing.T) {
-	t.Setenv("DQ_NATS_URL", "nats://user:secret@127.0.0.1:1")
+	t.Setenv("DQ_NATS_URL", "nats://user:hunter2@127.0.0.1:1")
 	for _, test := range []struct {
 		args []string
 		code int
@@ -50,7 +50,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"dev", "there"}, 2, "unknown command"},
 	} {
 		code, out := execute(t, test.args...)
-		if code != test.code || !strings.Contains(out, test.text) || strings.Contains(out, "secret") {
+		if code != test.code || !strings.Contains(out, test.text) || strings.Contains(out, "hunter2") {
 			t.Errorf("%q: exit code %d, want %d and %q, printed:\n%s", test.args, code, test.code, test.text, out)
 		}
 	}

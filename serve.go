@@ -39,6 +39,7 @@ func serve(ctx context.Context, cfg config.Config, log zerolog.Logger) error {
 	return bridge.New(link, store, bridge.Options{
 		Prefix: cfg.Prefix, Version: version(), Tick: cfg.Tick, MaxDelay: cfg.MaxDelay, MaxBody: cfg.MaxBody,
 		DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
+		DeadRetention: cfg.Dead.Retention, DeadMax: cfg.Dead.Max,
 		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Now: time.Now,
 	}, log).Run(ctx)
 }

@@ -38,13 +38,9 @@ func (a *acks) handle(msg *nats.Msg) {
 	switch {
 	case err != nil:
 		a.answers.refuse(message{msg}, badInput("subject", msg.Subject, "the reply subject of a ready message, as it is"))
-	case s.word == wordBarrier:
-		if number, err := strconv.ParseUint(s.id, 10, 64); err == nil && s.owner == a.dispatcher.name() {
-			a.dispatcher.pass(number)
-		}
-	case s.word == wordEnded:
+	case s.word != "":
 		if s.owner == a.dispatcher.name() {
-			a.dispatcher.end(parseEnded(msg.Data)...)
+			a.note(s, msg.Data)
 		}
 	case len(msg.Data) == 0 && msg.Header.Get("Status") == "503":
 		a.dispatcher.unheard(flightKey{a.queue.BucketOf(s.id), s.token})
@@ -52,6 +48,27 @@ func (a *acks) handle(msg *nats.Msg) {
 		// A stream took the message, so somebody listens; it is no answer of a worker.
 	default:
 		a.answer(msg, s)
+	}
+}
+
+// note takes what this replica told itself, or another one told it.
+func (a *acks) note(s ackSubject, data []byte) {
+	switch s.word {
+	case wordBarrier:
+		if number, err := strconv.ParseUint(s.id, 10, 64); err == nil {
+			a.dispatcher.pass(number)
+		}
+	case wordEnded:
+		a.dispatcher.end(parseEnded(data)...)
+	case wordWaiting:
+		a.dispatcher.awaitedBy(s.id, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"))
+	case wordReady:
+		for line := range strings.Lines(string(data)) {
+			bucket, topic, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if b, err := strconv.Atoi(bucket); err == nil && b >= 0 && b < a.queue.Buckets() && delay.CheckTopic(topic) == nil {
+				a.dispatcher.ready(b, topic)
+			}
+		}
 	}
 }
 

@@ -97,7 +97,45 @@ func (d *dispatcher) decide(ctx context.Context, b *batch) {
 	}
 	if len(back) > 0 {
 		d.giveBack(ctx, back)
+		d.expire(ctx, back)
 	}
+}
+
+// expireLook is how many jobs at the head of a list are looked at for their expiry when nobody listens.
+const expireLook = 1000
+
+// expire makes jobs dead that came too late on topics where nobody listens.
+func (d *dispatcher) expire(ctx context.Context, flights []*flight) {
+	d.mu.Lock()
+	look := make(map[*topic]bool)
+	for _, f := range flights {
+		if f.topic.silent && f.topic.expiring && f.silent {
+			look[f.topic] = true
+			f.topic.expiring = false
+		}
+	}
+	d.mu.Unlock()
+	for t := range look {
+		for bucket := range d.buckets {
+			died, later, err := d.queue.Expire(ctx, bucket, t.name, expireLook)
+			if err != nil {
+				d.metrics.trouble("expire", err)
+			}
+			for _, job := range died {
+				d.died(job)
+			}
+			if later > 0 || err != nil {
+				d.expects(t.name)
+			}
+		}
+	}
+}
+
+// expects notes that a topic may have ready jobs that expire.
+func (d *dispatcher) expects(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.topic(name).expiring = true
 }
 
 // sort divides a batch into what was delivered and what was not, and notes which topics have listeners.
@@ -110,9 +148,15 @@ func (d *dispatcher) sort(b *batch) (certain, back []*flight) {
 		case d.flights[f.key] != f:
 			// It was settled, and with that its flight ended.
 		case f.answered:
-			quiet[f.topic] = false
+			if f.pop == "" {
+				quiet[f.topic] = false
+			}
 		case b.err != nil:
 			back = append(back, f)
+		case f.pop != "" && f.silent:
+			back = append(back, f) // who asked is gone; that says nothing of subscribers
+		case f.pop != "":
+			certain = append(certain, f)
 		case f.silent || d.link.deniedSince(d.subjects.ready(f.topic.name), b.refusals):
 			back = append(back, f)
 			if _, known := quiet[f.topic]; !known {

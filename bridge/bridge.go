@@ -31,6 +31,9 @@ type Options struct {
 	MaxAttempts int
 	// MaxInflight is how many unfinished deliveries a topic may have out of this replica.
 	MaxInflight int
+	// DeadRetention is how long dead jobs are kept, DeadMax how many; 0: no limit.
+	DeadRetention time.Duration
+	DeadMax       int
 	// ShutdownTimeout bounds the wait for acks that are out, and so the whole end.
 	ShutdownTimeout time.Duration
 	// HTTPAddr is where health and metrics are served; empty: nowhere. HTTPToken guards all but health; empty: no token.
@@ -57,6 +60,7 @@ type Bridge struct {
 	dispatcher *dispatcher
 	acks       *acks
 	intake     *intake
+	admin      *admin
 	replicas   *replicas
 	service    micro.Service
 	// standing is how many subscriptions there are beside those of the service and the acks: the inbox of requests.
@@ -67,7 +71,9 @@ type Bridge struct {
 // New makes a bridge. It starts nothing; link and store are closed by Run.
 func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge {
 	b := &Bridge{options: o, link: link, subjects: subjects{o.Prefix}, log: log, now: o.Now}
-	b.queue = delay.NewQueue(store, sink{b}, delay.QueueOptions{Tick: o.Tick, Now: o.Now})
+	b.queue = delay.NewQueue(store, sink{b}, delay.QueueOptions{
+		Tick: o.Tick, DeadRetention: o.DeadRetention, DeadMax: o.DeadMax, Now: o.Now,
+	})
 	b.health = &health{queue: b.queue, link: link, now: o.Now, log: log}
 	b.metrics = newMetrics(b.queue, b.health, log)
 	b.events = &events{link: link, subjects: b.subjects, now: o.Now}
@@ -84,8 +90,11 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	}
 	b.intake = &intake{
 		queue: b.queue, link: link, subjects: b.subjects, limits: bounds, answers: b.answers, metrics: b.metrics,
+		dispatcher: b.dispatcher,
 	}
 	b.replicas = newReplicas(b)
+	b.dispatcher.notify = b.replicas.readyElsewhere
+	b.admin = newAdmin(b, bounds)
 	b.http = &httpServer{addr: o.HTTPAddr, token: o.HTTPToken, health: b.health, metrics: b.metrics, log: log}
 	return b
 }
@@ -98,7 +107,7 @@ func newReplicas(b *Bridge) *replicas {
 	return &replicas{
 		queue: b.queue, link: b.link, subjects: b.subjects, acks: b.acks, metrics: b.metrics, log: b.log,
 		process: processName(), about: fmt.Sprintf("%s %s %s", host, b.options.Version, b.now().UTC().Format(timeFormat)),
-		covered: make(map[int]*nats.Subscription), revived: make(map[int]bool), noted: make(map[string][]flightKey),
+		covered: make(map[int]*nats.Subscription), revived: make(map[int]bool), noted: make(map[string][]byte),
 		wake: make(chan struct{}, 1),
 	}
 }
@@ -122,6 +131,14 @@ func (s sink) Orphans(bucket, n int) {
 	s.b.metrics.orphans.Add(float64(n))
 	s.b.log.Warn().Int("bucket", bucket).Int("ids", n).Msg("ids without a record are dropped")
 }
+
+func (s sink) Dropped(old, over int) {
+	s.b.metrics.dropped.WithLabelValues("age").Add(float64(old))
+	s.b.metrics.dropped.WithLabelValues("number").Add(float64(over))
+	s.b.log.Warn().Int("old", old).Int("over", over).Msg("dead jobs are dropped")
+}
+
+func (s sink) Paused() []string { return s.b.dispatcher.pausedNames() }
 
 func (s sink) Trouble(duty string, err error) { s.b.metrics.trouble(duty, err) }
 
@@ -148,6 +165,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 	background.Go(func() { b.replicas.run(around) })
 	background.Go(func() { b.replicas.tell(around) })
 	background.Go(func() { b.watchStreams(around) })
+	background.Go(func() { b.replicas.watchPauses(around) })
+	b.dispatcher.calls, b.admin.ctx = around, around
 	dispatching, stopDispatching := context.WithCancel(around)
 	var dispatch sync.WaitGroup
 	dispatch.Go(func() { b.dispatcher.run(dispatching) })
@@ -237,8 +256,11 @@ func (b *Bridge) leave(ctx context.Context, stopDispatching func()) {
 		_ = b.service.Stop() // fails only where the connection is gone
 		b.drained(ctx, func() int { return b.standing + b.replicas.subscriptions() })
 	}
+	b.admin.wait()
 	b.dispatcher.stop()
+	b.dispatcher.sendAway()
 	stopDispatching()
+	b.dispatcher.looks.Wait()
 	if !b.replicas.leave(ctx) {
 		b.dispatcher.wait(ctx)
 	}

@@ -45,19 +45,34 @@ type dispatcher struct {
 	turns   []*topic
 	flights map[flightKey]*flight
 	stopped bool
+	paused  map[string]bool
+	// waiting is how many pops wait here.
+	waiting int
+	// remote holds for each topic the replicas where pops wait for it, and until when that holds.
+	remote map[string]map[string]time.Time
 	// barriers are the batches whose barrier is out, by number.
 	barriers    map[uint64]*batch
 	lastBarrier uint64
 
 	// wake and landed have room for one note: a topic has its turn; no flight is left.
 	wake, landed chan struct{}
-	batches      chan *batch
+	// lookers has an entry for each question to Redis on behalf of pops.
+	lookers chan struct{}
+	looks   sync.WaitGroup
+	// calls is what questions to Redis for pops run under; set before run.
+	calls context.Context //nolint:containedctx // they begin in timers and handlers, which have none
+	died  func(delay.DeadJob)
+	// notify tells another replica of a bucket with ready jobs of a topic that its pops wait for.
+	notify  func(owner string, bucket int, topic string)
+	batches chan *batch
 }
 
 func newDispatcher(b *Bridge) *dispatcher {
 	return &dispatcher{
 		queue: b.queue, link: b.link, subjects: b.subjects, metrics: b.metrics, events: b.events, log: b.log, now: b.now,
 		buckets: b.queue.Buckets(), window: b.options.MaxInflight, probes: rate.NewLimiter(probesPerSecond, probesPerSecond/10),
+		paused: make(map[string]bool), remote: make(map[string]map[string]time.Time), lookers: make(chan struct{}, maxLookers),
+		died:   sink{b}.Died,
 		topics: make(map[string]*topic), flights: make(map[flightKey]*flight), barriers: make(map[uint64]*batch),
 		wake: make(chan struct{}, 1), landed: make(chan struct{}, 1), batches: make(chan *batch, openBatches),
 	}
@@ -67,14 +82,25 @@ func newDispatcher(b *Bridge) *dispatcher {
 func (d *dispatcher) ready(bucket int, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	t := d.topic(name)
+	t.hint(bucket)
+	d.enqueue(t)
+	for owner, until := range d.remote[name] {
+		if d.now().Before(until) {
+			d.notify(owner, bucket, name)
+		}
+	}
+}
+
+// topic gives what is known of a topic, from now on. The caller holds mu.
+func (d *dispatcher) topic(name string) *topic {
 	t := d.topics[name]
 	if t == nil {
-		t = &topic{name: name, hints: make([]uint64, d.buckets)}
+		t = &topic{name: name, hints: make([]uint64, d.buckets), expiring: true}
 		d.topics[name] = t
 	}
-	t.hint(bucket)
 	t.used = d.now()
-	d.enqueue(t)
+	return t
 }
 
 func (d *dispatcher) nudge() {
@@ -107,6 +133,11 @@ func (d *dispatcher) run(ctx context.Context) {
 		}
 		leased := d.now()
 		results, err := d.queue.Reserve(ctx, owner, r.wants)
+		for i := range results {
+			for _, job := range results[i].Died {
+				d.died(job)
+			}
+		}
 		batch := d.open(r, results, leased, owner)
 		if len(batch.flights) > 0 {
 			d.publish(batch)
@@ -175,13 +206,19 @@ func (d *dispatcher) refund(r request) {
 	defer d.mu.Unlock()
 	for _, parts := range r.parts {
 		for _, p := range parts {
-			p.topic.out -= p.n
-			if p.topic.silent {
-				p.topic.due = true
-			}
-			d.enqueue(p.topic)
+			d.giveUp(p)
 		}
 	}
+}
+
+// giveUp takes back a part that nothing came of: a probe is still due. The caller holds mu.
+func (d *dispatcher) giveUp(p part) {
+	p.topic.out -= p.n
+	p.topic.popping -= p.pops
+	if p.topic.silent && p.n > 0 {
+		p.topic.due = true
+	}
+	d.enqueue(p.topic)
 }
 
 // batch is what was published together and shares one barrier.
@@ -203,39 +240,56 @@ type batch struct {
 }
 
 // open notes the deliveries of a round as flights, and which hints were wrong.
-func (d *dispatcher) open(r request, results [][]delay.Reserved, leased time.Time, owner string) *batch {
+func (d *dispatcher) open(r request, results []delay.Reserved, leased time.Time, owner string) *batch {
 	b := &batch{owner: owner, leased: leased, passed: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for bucket, parts := range r.parts {
 		for i, p := range parts {
-			if results[bucket] == nil {
-				p.topic.out -= p.n
-				d.enqueue(p.topic)
+			if results[bucket].Topics == nil {
+				d.giveUp(p)
 				continue
 			}
-			got := &results[bucket][i]
-			p.topic.out -= p.n - len(got.Deliveries)
+			got := &results[bucket].Topics[i]
+			b.clock = got.Clock
 			if got.Left == 0 && p.topic.hints[bucket] == p.hint {
 				p.topic.hints[bucket] = 0
 			}
 			for _, err := range got.Unreadable {
 				d.log.Error().Err(err).Msg("job cannot be read")
 			}
-			b.clock = got.Clock
-			for j := range got.Deliveries {
-				v := &got.Deliveries[j]
-				b.deliveries = append(b.deliveries, v)
-				b.flights = append(b.flights, d.fly(p.topic, v, leased))
-			}
-			if p.topic.silent && len(got.Deliveries) == 0 {
-				// The probe found nothing in this bucket: it is still due.
-				p.topic.due = true
-			}
-			d.enqueue(p.topic)
+			d.board(b, p, got.Deliveries)
 		}
 	}
 	return b
+}
+
+// board divides what came of a part between its waiters and the subscribers. The caller holds mu.
+func (d *dispatcher) board(b *batch, p part, deliveries []delay.Delivery) {
+	t := p.topic
+	t.popping -= p.pops
+	subscribers := 0
+	for i := range deliveries {
+		v := &deliveries[i]
+		f := d.fly(t, v, b.leased)
+		if p.pops > 0 {
+			f.pop = d.nextWaiter(t, v.TTR == 0)
+			p.pops--
+		}
+		if f.pop == "" {
+			subscribers++
+		}
+		t.expiring = t.expiring || v.Expires > 0
+		b.deliveries, b.flights = append(b.deliveries, v), append(b.flights, f)
+	}
+	t.out += subscribers - p.n
+	if t.silent && p.n > 0 && subscribers == 0 {
+		t.due = true // the probe found nothing in this bucket
+	}
+	if len(t.waiters) > 0 && !t.hinted() {
+		d.look(t)
+	}
+	d.enqueue(t)
 }
 
 // publish sends a batch and then its barrier.
@@ -249,7 +303,11 @@ func (d *dispatcher) publish(b *batch) {
 		}
 		b.flights[i].late = b.clock.Add(elapsed).Sub(v.DueAt)
 		ack := d.subjects.ack(b.owner, v.ID, v.Push, v.Token)
-		err := d.link.PublishMsg(readyMsg(v, d.subjects.ready(v.Topic), ack, d.msgID(v)))
+		subject := b.flights[i].pop
+		if subject == "" {
+			subject = d.subjects.ready(v.Topic)
+		}
+		err := d.link.PublishMsg(readyMsg(v, subject, ack, d.msgID(v)))
 		if concernsOne(err) {
 			d.undeliverable(b.flights[i], v, err)
 		} else if err != nil {

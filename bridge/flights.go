@@ -23,6 +23,8 @@ type flight struct {
 	due     time.Time
 	// late is how long after its due time it was published, by Redis's clock.
 	late time.Duration
+	// pop is where a pop waits for it, empty for subscribers; pops take no place in the window.
+	pop string
 	// silent: nobody listened. answered: the worker has answered, so there is nothing to confirm.
 	silent, answered bool
 	// until is when it should be over, by the local clock: a lease or a TTR later.
@@ -46,7 +48,9 @@ func (d *dispatcher) end(keys ...flightKey) {
 	for _, key := range keys {
 		if f := d.flights[key]; f != nil {
 			delete(d.flights, key)
-			f.topic.out--
+			if f.pop == "" {
+				f.topic.out--
+			}
 			f.topic.used = d.now()
 			d.enqueue(f.topic)
 		}

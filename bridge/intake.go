@@ -20,6 +20,8 @@ type intake struct {
 	limits   limits
 	answers  *answers
 	metrics  *metrics
+	// dispatcher is told of topics whose jobs may expire.
+	dispatcher *dispatcher
 }
 
 // handle is called for one message after the other and never waits for Redis.
@@ -55,6 +57,9 @@ func (in *intake) submit(r micro.Request, p *pushed, done func(envelope)) {
 		return
 	}
 	job := p.Job
+	if job.Expires > 0 {
+		in.dispatcher.expects(job.Topic)
+	}
 	in.queue.Submit(job, r.Reply() != "", func(result delay.Pushed) {
 		e := pushEnvelope(&job, result)
 		in.metrics.pushed(e.Code, result.Duplicate)
@@ -66,12 +71,6 @@ func (in *intake) submit(r micro.Request, p *pushed, done func(envelope)) {
 func (in *intake) check(p *pushed) *fault {
 	if p.Fault != nil {
 		return p.Fault
-	}
-	if p.Job.Replace {
-		return badInput("on_duplicate", "replace", "keep: replace is not supported yet")
-	}
-	if p.Job.Expires > 0 {
-		return badShape("expires", "is not supported yet, it must be left out")
 	}
 	if p.Job.ID == "" {
 		id, err := uuid.NewV7()
@@ -88,7 +87,7 @@ func (in *intake) check(p *pushed) *fault {
 
 // pushEnvelope is the answer to the push of a job.
 func pushEnvelope(job *delay.Job, p delay.Pushed) envelope {
-	reply := pushReply{ID: job.ID, DueAt: p.DueAt, Duplicate: p.Duplicate}
+	reply := pushReply{ID: job.ID, DueAt: p.DueAt, Duplicate: p.Duplicate, Replaced: p.Replaced}
 	if p.Duplicate {
 		reply.State = string(p.State)
 	}
@@ -97,6 +96,11 @@ func pushEnvelope(job *delay.Job, p delay.Pushed) envelope {
 		return envelope{Code: http.StatusOK, Data: reply}
 	case errors.Is(p.Err, delay.ErrTooFar):
 		return badShape("at", "is later than the longest delay from now").envelope()
+	case errors.Is(p.Err, delay.ErrState):
+		return envelope{
+			Code: http.StatusConflict, Message: "id " + excerpt(job.ID) + ": the job is " + string(p.State) + " and cannot be replaced",
+			Data: idReply{job.ID},
+		}
 	case errors.Is(p.Err, delay.ErrOtherTopic):
 		return envelope{Code: http.StatusConflict, Message: "id " + excerpt(job.ID) + ": " + p.Err.Error(), Data: reply}
 	}

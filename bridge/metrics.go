@@ -34,6 +34,7 @@ type metrics struct {
 	deliveries, redeliveries        prometheus.Counter
 	returned, finished, orphans     prometheus.Counter
 	verbs, rejections, errors, dead *prometheus.CounterVec
+	dropped                         *prometheus.CounterVec
 	lateness                        *prometheus.HistogramVec
 
 	// mu guards the topics that have a label.
@@ -67,6 +68,7 @@ func newMetrics(queue *delay.Queue, h *health, log zerolog.Logger) *metrics {
 	m.rejections = vector("rejections_total", "Requests refused, by the code of their answer.", "code")
 	m.errors = vector("errors_total", "Duties that could not be done and are tried again.", "duty")
 	m.dead = vector("dead_total", "Jobs that died, by reason.", "reason")
+	m.dropped = vector("dead_dropped_total", "Dead jobs dropped for their age, or because there were too many.", "limit")
 	m.lateness = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "dqbridge_lateness_seconds", Help: "Time from due to delivery of first attempts, by topic.",
 		Buckets:                     []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 600, 3600},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,6 +26,10 @@ const (
 	ackQueue = "dqbridge-acks"
 	// patience is how long a flight may be over before the replica asks Redis about it.
 	patience = 2 * time.Second
+	// maxNote bounds a note to another replica, bytes.
+	maxNote = 512 << 10
+	// pauseLook is how often a replica reads which topics are paused.
+	pauseLook = 400 * time.Millisecond
 )
 
 // replicas keeps this replica's slot, takes the acks of slots whose replicas are gone, and tells the others of their
@@ -49,9 +54,10 @@ type replicas struct {
 	slots   []delay.Slot
 	leaving bool
 
-	// noted holds the flights that ended here, by owner; wake has room for one note that there are some.
+	// notes guards noted: the lines of the notes to other replicas, by subject; wake has room for one note that there
+	// are some.
 	notes sync.Mutex
-	noted map[string][]flightKey
+	noted map[string][]byte
 	wake  chan struct{}
 }
 
@@ -103,7 +109,27 @@ func (r *replicas) run(ctx context.Context) {
 				r.metrics.trouble("beat", err)
 			}
 			r.reconcile(ctx)
+			r.announce()
 			r.acks.dispatcher.forget()
+		}
+	}
+}
+
+// watchPauses keeps the dispatcher told of the paused topics until ctx ends.
+func (r *replicas) watchPauses(ctx context.Context) {
+	look := time.NewTicker(pauseLook)
+	defer look.Stop()
+	for {
+		names, err := r.queue.Paused(ctx)
+		if err == nil {
+			r.acks.dispatcher.setPaused(names)
+		} else if ctx.Err() == nil {
+			r.metrics.trouble("read paused topics", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
 		}
 	}
 }
@@ -223,8 +249,15 @@ func (r *replicas) ended(f delay.Flight) {
 	if f.Owner == "-" || f.Owner == "" {
 		return
 	}
+	r.jot(r.subjects.note(f.Owner, wordEnded), func(note []byte) []byte { return appendEnded(note, key) })
+}
+
+// jot adds a line to the note for a subject. Beyond maxNote lines are lost; what they are for is made good elsewhere.
+func (r *replicas) jot(subject string, line func([]byte) []byte) {
 	r.notes.Lock()
-	r.noted[f.Owner] = append(r.noted[f.Owner], key)
+	if note := r.noted[subject]; len(note) < maxNote {
+		r.noted[subject] = line(note)
+	}
 	r.notes.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -232,7 +265,34 @@ func (r *replicas) ended(f delay.Flight) {
 	}
 }
 
-// tell sends what was noted for other replicas. A note that is lost is made good by their reconcile.
+// readyElsewhere tells another replica of ready jobs that its pops wait for.
+func (r *replicas) readyElsewhere(owner string, bucket int, topic string) {
+	r.jot(r.subjects.note(owner, wordReady), func(note []byte) []byte {
+		note = append(strconv.AppendInt(note, int64(bucket), 10), ' ')
+		return append(append(note, topic...), '\n')
+	})
+}
+
+// announce tells the other replicas for which topics pops wait here.
+func (r *replicas) announce() {
+	names := r.acks.dispatcher.awaited()
+	if len(names) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.slots {
+		if s.Number == r.slot || !s.Alive() {
+			continue
+		}
+		subject := r.subjects.note(owner{s.Number, s.Process}.String(), wordWaiting) + "." + owner{r.slot, r.process}.String()
+		for _, name := range names {
+			r.jot(subject, func(note []byte) []byte { return append(append(note, name...), '\n') })
+		}
+	}
+}
+
+// tell sends what was noted for other replicas. A note that is lost is made good by their own looks at Redis.
 func (r *replicas) tell(ctx context.Context) {
 	for {
 		select {
@@ -242,16 +302,10 @@ func (r *replicas) tell(ctx context.Context) {
 		}
 		r.notes.Lock()
 		noted := r.noted
-		r.noted = make(map[string][]flightKey)
+		r.noted = make(map[string][]byte)
 		r.notes.Unlock()
-		for name, keys := range noted {
-			for part := range slices.Chunk(keys, round) {
-				var note []byte
-				for _, key := range part {
-					note = appendEnded(note, key)
-				}
-				_ = r.link.Publish(r.subjects.ended(name), note) // see above
-			}
+		for subject, note := range noted {
+			_ = r.link.Publish(subject, note) // see above
 		}
 	}
 }

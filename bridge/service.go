@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,21 +38,36 @@ func (b *Bridge) serve() (micro.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register service: %w", err)
 	}
-	for _, e := range []struct {
-		name, subject string
-		handle        func(micro.Request)
-	}{
-		{"push", b.subjects.push(), b.intake.handle},
-		{"push-topic", b.subjects.push() + ".>", b.intake.handle},
-		{"finish", b.subjects.finish(), b.acks.byID(delay.VerbFinish)},
-	} {
+	for _, e := range b.endpoints() {
 		err := service.AddEndpoint(e.name, micro.HandlerFunc(e.handle), micro.WithEndpointSubject(e.subject),
+			micro.WithEndpointQueueGroup(cmp.Or(e.group, serviceGroup)),
 			micro.WithEndpointPendingLimits(intakePending, intakePendingBytes))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("register %s: %w", e.name, err), service.Stop())
 		}
 	}
 	return service, nil
+}
+
+// endpoint is one kind of request.
+type endpoint struct {
+	name, subject string
+	handle        func(micro.Request)
+	// group is its queue group, empty: serviceGroup. Of one group only one subscription gets a message, also where
+	// their subjects differ, so an endpoint whose subject takes in others has a group of its own.
+	group string
+}
+
+func (b *Bridge) endpoints() []endpoint {
+	list := []endpoint{
+		{name: "push", subject: b.subjects.push(), handle: b.intake.handle},
+		{name: "push-topic", subject: b.subjects.push() + ".>", handle: b.intake.handle},
+		{name: "pop", subject: b.subjects.pop(), handle: b.acks.handlePop},
+	}
+	for _, verb := range []delay.Verb{delay.VerbFinish, delay.VerbTouch, delay.VerbRelease, delay.VerbBury} {
+		list = append(list, endpoint{name: string(verb), subject: b.subjects.verb(string(verb)), handle: b.acks.byID(verb)})
+	}
+	return append(list, b.admin.endpoints()...)
 }
 
 // What waits in the client for a request's handler. Plain pushes beyond it are lost, as NATS does with a slow
@@ -118,8 +134,8 @@ var ErrStream = errors.New("a stream captures subjects of the bridge")
 // tell this account, has none.
 func (b *Bridge) checkStreams() error {
 	probes := []string{
-		b.subjects.push(), b.subjects.push() + ".any", b.subjects.finish(), b.subjects.ack("0.any", "any", 1, 1),
-		b.options.Prefix + ".pop.any", b.options.Prefix + ".admin.get",
+		b.subjects.push(), b.subjects.push() + ".any", b.subjects.verb("finish"), b.subjects.ack("0.any", "any", 1, 1),
+		b.subjects.verb("pop.any"), b.subjects.admin("get"),
 	}
 	for _, subject := range probes {
 		request, err := json.Marshal(map[string]string{"subject": subject})

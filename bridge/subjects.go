@@ -11,14 +11,20 @@ import (
 //
 //	dq.push, dq.push.<topic>     jobs in
 //	dq.ready.<topic>             jobs out
-//	dq.finish                    verbs by id
+//	dq.pop.<topic>               one job out, on request
+//	dq.finish, dq.touch, dq.release, dq.bury      verbs by id
+//	dq.admin.<verb>              look at and change what is stored
 //	dq.ack.<slot>.<process>.<push>.<token>.<id>   the reply subject of one delivery; ids as encodeID writes them
 //	dq.ack.<slot>.<process>.barrier.<number>      a replica to itself: all it published before has been taken
 //	dq.ack.<slot>.<process>.ended                 another replica to it: these flights are over, "<bucket> <token>" a line
+//	dq.ack.<slot>.<process>.waiting.<slot>.<process>  another replica to it: pops wait there for these topics, one a line
+//	dq.ack.<slot>.<process>.ready                 another replica to it: ready jobs its pops wait for, "<bucket> <topic>" a line
 //	dq.event.<what>              advisories
 const (
 	wordBarrier = "barrier"
 	wordEnded   = "ended"
+	wordWaiting = "waiting"
+	wordReady   = "ready"
 )
 
 // Headers of the messages that the bridge sends.
@@ -44,7 +50,9 @@ const (
 type subjects struct{ prefix string }
 
 func (s subjects) push() string              { return s.prefix + ".push" }
-func (s subjects) finish() string            { return s.prefix + ".finish" }
+func (s subjects) verb(verb string) string   { return s.prefix + "." + verb }
+func (s subjects) pop() string               { return s.prefix + ".pop.>" }
+func (s subjects) admin(verb string) string  { return s.prefix + ".admin." + verb }
 func (s subjects) ready(topic string) string { return s.prefix + ".ready." + topic }
 func (s subjects) event(what string) string  { return s.prefix + ".event." + what }
 
@@ -86,7 +94,7 @@ func (s subjects) barrier(owner string, number uint64) string {
 	return s.prefix + ".ack." + owner + "." + wordBarrier + "." + strconv.FormatUint(number, 10)
 }
 
-func (s subjects) ended(owner string) string { return s.prefix + ".ack." + owner + "." + wordEnded }
+func (s subjects) note(owner, word string) string { return s.prefix + ".ack." + owner + "." + word }
 
 // ackSubject is an ack subject taken apart. word is set for a barrier or a note, and then id holds its rest.
 type ackSubject struct {
@@ -113,7 +121,8 @@ func (s subjects) parseAck(subject string) (ackSubject, error) {
 		return ackSubject{}, errAckSubject
 	}
 	first, rest, _ := strings.Cut(rest, ".")
-	if first == wordBarrier || first == wordEnded {
+	switch first {
+	case wordBarrier, wordEnded, wordWaiting, wordReady:
 		a.word, a.id = first, rest
 		return a, nil
 	}

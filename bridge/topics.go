@@ -22,8 +22,17 @@ type topic struct {
 	// A look that found nothing takes back only the hint it began with.
 	hints []uint64
 	last  uint64
-	// out is how many deliveries are reserved or in flight here; the window is what it lacks of the limit.
+	// out is how many deliveries to subscribers are reserved or in flight here; the window is what it lacks of the limit.
 	out int
+	// waiters are the pops that wait for a job, in their order; popping is how many jobs are being reserved for them.
+	waiters []*waiter
+	popping int
+	// looking says that Redis is being asked which buckets have ready jobs.
+	looking bool
+	// listening is what the last delivery to subscribers saw; nil: there was none yet.
+	listening *bool
+	// expiring says that the topic may have ready jobs that expire.
+	expiring bool
 	// queued says that the topic waits for its turn.
 	queued bool
 	// silent says that nobody listened at the last delivery; then one job at a time is tried, after pauses.
@@ -84,7 +93,25 @@ type request struct {
 type part struct {
 	topic *topic
 	hint  uint64
-	n     int
+	// n is how many jobs are for subscribers, pops how many for waiters.
+	n, pops int
+}
+
+// demand is how many jobs a topic could hand out now: to subscribers, up to limit, and to waiting pops.
+// The caller holds mu.
+func (d *dispatcher) demand(t *topic, limit int) (subscribers, pops int) {
+	if d.paused[t.name] {
+		return 0, 0
+	}
+	pops = len(t.waiters) - t.popping
+	subscribers = min(d.window-t.out, limit)
+	if t.silent {
+		subscribers = min(subscribers, 1)
+		if !t.due {
+			subscribers = 0
+		}
+	}
+	return max(subscribers, 0), max(min(pops, round), 0)
 }
 
 // plan takes topics in turn and notes what to reserve for them. It is empty when nothing is to be done.
@@ -95,26 +122,26 @@ func (d *dispatcher) plan() (r request, n int) {
 		t := d.turns[0]
 		d.turns = d.turns[1:]
 		t.queued = false
-		want := min(d.window-t.out, round-n)
+		limit := round - n
 		if len(d.turns) > 0 {
-			want = min(want, turn)
+			limit = min(limit, turn)
 		}
-		if t.silent {
-			want = min(want, 1)
-			if !d.probes.Allow() {
-				d.rest(t)
-				continue
-			}
-			t.due = false
+		subscribers, pops := d.demand(t, limit)
+		if t.silent && subscribers > 0 && !d.probes.Allow() {
+			d.rest(t)
+			subscribers = 0
 		}
-		if want <= 0 {
-			continue
+		if subscribers > 0 {
+			t.due = false // a probe is one; who listens has no pause
 		}
-		t.share(want, func(b, jobs int) {
+		n += subscribers + pops
+		t.out += subscribers
+		t.popping += pops
+		t.share(subscribers+pops, func(b, jobs int) {
+			forPops := min(pops, jobs)
+			pops -= forPops
 			r.wants[b] = append(r.wants[b], delay.Want{Topic: t.name, N: jobs})
-			r.parts[b] = append(r.parts[b], part{topic: t, hint: t.hints[b], n: jobs})
-			t.out += jobs
-			n += jobs
+			r.parts[b] = append(r.parts[b], part{topic: t, hint: t.hints[b], n: jobs - forPops, pops: forPops})
 		})
 	}
 	if len(d.turns) == 0 {
@@ -125,7 +152,10 @@ func (d *dispatcher) plan() (r request, n int) {
 
 // enqueue gives a topic its turn where it has something to do. The caller holds mu.
 func (d *dispatcher) enqueue(t *topic) {
-	if t.queued || d.stopped || t.out >= d.window || t.silent && !t.due || !t.hinted() {
+	if t.queued || d.stopped || !t.hinted() {
+		return
+	}
+	if subscribers, pops := d.demand(t, 1); subscribers+pops == 0 {
 		return
 	}
 	t.queued = true
@@ -135,7 +165,7 @@ func (d *dispatcher) enqueue(t *topic) {
 
 // silence notes that nobody listens on a topic: it rests, longer each time. The caller holds mu.
 func (d *dispatcher) silence(t *topic) {
-	t.silent = true
+	t.silent, t.listening = true, new(bool)
 	t.pause = min(max(2*t.pause, firstProbe), lastProbe)
 	d.rest(t)
 }
@@ -157,6 +187,10 @@ func (d *dispatcher) rest(t *topic) {
 
 // heard notes that somebody listens on a topic. The caller holds mu.
 func (d *dispatcher) heard(t *topic) {
+	if t.listening == nil || !*t.listening {
+		t.listening = new(bool)
+		*t.listening = true
+	}
 	if t.silent {
 		t.silent, t.pause, t.due = false, 0, false
 		d.enqueue(t)
@@ -169,7 +203,7 @@ func (d *dispatcher) forget() {
 	defer d.mu.Unlock()
 	now := d.now()
 	for name, t := range d.topics {
-		if t.out == 0 && !t.queued && !t.hinted() && now.Sub(t.used) > time.Minute {
+		if t.out == 0 && !t.queued && len(t.waiters) == 0 && !t.hinted() && now.Sub(t.used) > time.Minute {
 			if t.probe != nil {
 				t.probe.Stop()
 			}

@@ -50,7 +50,7 @@ func (snap *snapshot) readBucket(ctx context.Context, client redis.UniversalClie
 		return err
 	}
 	for _, id := range outside {
-		if !strings.HasPrefix(records[id], recordOutside+" ") {
+		if version, _ := nextField(records[id]); !strings.Contains(version, flagOutside) {
 			snap.faultf("body of %q is kept beside a record that does not say so: %q", id, records[id])
 		}
 	}
@@ -83,6 +83,9 @@ func (snap *snapshot) readTopics(ctx context.Context, client redis.UniversalClie
 		return err
 	}
 	for field, value := range counts {
+		if strings.HasPrefix(field, "p:") {
+			continue // positions of lists
+		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			return err

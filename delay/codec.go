@@ -11,12 +11,14 @@ import (
 //
 //	1 <topic> <push> <pushed, ms> <due, ms> <ttr, ms>[ m<attempts>][ e<expires, ms>][ b<ms>,…][ h<bytes of headers>][ r]\n
 //
-// "1o" says that the body is kept in bodies; r that it is not JSON. The version and the topic are the first two
+// Flags follow the version: o the body is kept in bodies, e there is an expiry (in this order). The option r says that the
+// body is not JSON. The version and the topic are the first two
 // fields in every version, so that a replica of an older one can still promote what it cannot read.
 // Upgrade steps: none yet, 1 is the first version.
 const (
-	recordInline  = "1"
-	recordOutside = "1o"
+	recordVersion = "1"
+	flagOutside   = "o"
+	flagExpires   = "e"
 	// maxInline is the largest body kept in the record: scripts that read a record copy it.
 	maxInline = 4096
 )
@@ -79,7 +81,8 @@ func decodeRecord(d *Delivery, record, outside string) error {
 	}
 	head, rest := record[:at], record[at+1:]
 	version, head := nextField(head)
-	if version != recordInline && version != recordOutside {
+	flags, known := strings.CutPrefix(version, recordVersion)
+	if !known || strings.Trim(flags, flagOutside+flagExpires) != "" {
 		return fmt.Errorf("decode record of job %s: format %.10q is not known to this version", d.ID, version)
 	}
 	d.Topic, head = nextField(head)
@@ -106,7 +109,7 @@ func decodeRecord(d *Delivery, record, outside string) error {
 	}
 	d.Headers = []byte(rest[:headers])
 	d.Body = []byte(rest[headers:])
-	if version == recordOutside {
+	if strings.Contains(flags, flagOutside) {
 		d.Body = []byte(outside)
 	}
 	return nil

@@ -51,9 +51,13 @@ type Promotion struct {
 }
 
 // Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time.
-func (s *Store) Promote(ctx context.Context, bucket int) (Promotion, error) {
-	c := s.bucketCall(promoteScript, bucket, 1)
+// Jobs of paused topics do not expire meanwhile.
+func (s *Store) Promote(ctx context.Context, bucket int, paused []string) (Promotion, error) {
+	c := s.bucketCall(promoteScript, bucket, 1+len(paused))
 	c.args = append(c.args, promoteBatch)
+	for _, topic := range paused {
+		c.args = append(c.args, topic)
+	}
 	if err := s.send(ctx, c); err != nil {
 		return Promotion{}, fmt.Errorf("promote bucket %d: %w", bucket, err)
 	}
@@ -72,13 +76,19 @@ func (s *Store) Promote(ctx context.Context, bucket int) (Promotion, error) {
 	for _, value := range texts(reply[4]) {
 		p.Ended = append(p.Ended, parseTry(value).flight(bucket))
 	}
-	died := texts(reply[5])
-	for ; len(died) >= 4; died = died[4:] {
-		if job, err := decodeDead(died[0], died[1], died[2], died[3]); err == nil {
-			p.Died = append(p.Died, job)
+	p.Died = diedOf(reply[5])
+	return p, nil
+}
+
+// diedOf reads a list of id, value of tries, record and body. What cannot be read is dead all the same.
+func diedOf(reply any) []DeadJob {
+	var jobs []DeadJob
+	for parts := texts(reply); len(parts) >= 4; parts = parts[4:] {
+		if job, err := decodeDead(parts[0], parts[1], parts[2], parts[3]); err == nil {
+			jobs = append(jobs, job)
 		}
 	}
-	return p, nil
+	return jobs
 }
 
 // Want asks for up to N ready jobs of a topic.
@@ -87,8 +97,15 @@ type Want struct {
 	N     int
 }
 
-// Reserved is what one bucket gave of a topic.
+// Reserved is what one bucket gave of one topic after the other.
 type Reserved struct {
+	Topics []ReservedTopic
+	// Died are jobs that had expired.
+	Died []DeadJob
+}
+
+// ReservedTopic is what a bucket gave of a topic.
+type ReservedTopic struct {
 	Topic      string
 	Deliveries []Delivery
 	// Left is how many entries the topic's list still has.
@@ -110,9 +127,9 @@ func (s *Store) reserveCall(owner string, bucket int, wants []Want) *call {
 	return c
 }
 
-// Reserve leases ready jobs for owner: wants holds what each bucket is asked for, by its number.
-// A bucket that could not be asked has an error, and its place in the results is nil.
-func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([][]Reserved, error) {
+// Reserve leases ready jobs for owner: wants holds what each bucket is asked for, by its number. Topics come back in the
+// order of wants; a bucket that could not be asked has none.
+func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([]Reserved, error) {
 	var calls []*call
 	var asked []int
 	for b := range wants {
@@ -122,7 +139,7 @@ func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([][]
 		}
 	}
 	err := s.send(ctx, calls...)
-	results := make([][]Reserved, len(wants))
+	results := make([]Reserved, len(wants))
 	for i, b := range asked {
 		if calls[i].err == nil {
 			results[b] = reservedOf(calls[i].reply, b, wants[b])
@@ -134,15 +151,15 @@ func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([][]
 	return results, nil
 }
 
-func reservedOf(reply any, bucket int, wants []Want) []Reserved {
+func reservedOf(reply any, bucket int, wants []Want) Reserved {
 	replies := list(reply)
-	results := make([]Reserved, len(wants))
+	results := make([]ReservedTopic, len(wants))
+	if len(replies) != len(wants)+2 {
+		return Reserved{}
+	}
 	for i := range wants {
 		results[i].Topic = wants[i].Topic
-		if i+1 >= len(replies) {
-			continue
-		}
-		entries := list(replies[i+1])
+		entries := list(replies[i+2])
 		results[i].Left = int(number(entries[0]))
 		results[i].Clock = time.UnixMicro(number(replies[0]))
 		results[i].Deliveries = make([]Delivery, 0, len(entries)/6)
@@ -159,7 +176,7 @@ func reservedOf(reply any, bucket int, wants []Want) []Reserved {
 			results[i].Deliveries = append(results[i].Deliveries, d)
 		}
 	}
-	return results
+	return Reserved{Topics: results, Died: diedOf(replies[1])}
 }
 
 // Lease names a delivery whose outcome is told.

@@ -15,6 +15,10 @@ var (
 	ErrOldAttempt = errors.New("an older attempt")
 	// ErrState: the job is not in a state for this.
 	ErrState = errors.New("not in a state for this")
+	// ErrLeased: the job is leased for a delivery whose outcome will be known soon; then the verb can be tried again.
+	ErrLeased = errors.New("its delivery is not certain yet")
+	// ErrPosition: a page is asked for from a place that is none.
+	ErrPosition = errors.New("not a position of this listing")
 	// ErrOtherTopic: the id is stored under another topic.
 	ErrOtherTopic = errors.New("the id is stored under another topic")
 	// ErrTooFar: the moment is beyond the longest delay.

@@ -16,7 +16,8 @@ type bucketKeys struct {
 	//	running  zset  id → deadline, ms: leased for a delivery, or delivered
 	//	tries    hash  id → push, token, deliveries, owner, phase, topic, reason: jobs that were delivered or died
 	//	dead     zset  id → when it died, ms
-	//	topics   hash  number of jobs: "<state>:<topic>" and "<state>", the states being d, r, i, x
+	//	topics   hash  number of jobs: "<state>:<topic>" and "<state>", the states being d, r, i, x; "p:<topic>" how many
+	//	               entries left the head of the topic's list since it was last empty
 	//	active   zset  topic → ms when its list last went from empty to not empty
 	//	clock    hash  now: the last time a script saw, µs; seq: the counter of pushes and deliveries
 	fixed []string
@@ -59,6 +60,9 @@ func (k keyspace) meta() string { return k.prefix + ":meta" }
 
 // replicas is a hash: slot → process, ms of its last beat, leaving, slots it covers, what it says of itself.
 func (k keyspace) replicas() string { return k.prefix + ":meta:replicas" }
+
+// topics is a hash: topic → ms since it is paused.
+func (k keyspace) topics() string { return k.prefix + ":meta:topics" }
 
 // bucketOf gives the bucket of a job by its id alone (FNV-1a, 32 bits). It must never change: it says where jobs are.
 func bucketOf(id string, buckets int) int {

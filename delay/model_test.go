@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"github.com/dqbridge/dqbridge/internal/testenv"
@@ -21,8 +23,10 @@ const unit = 1000 * time.Second
 type modelJob struct {
 	job      Job
 	state    State
-	due      int // unit
-	deadline int // unit, in flight
+	first    int  // unit: the due time that counts for its expiry
+	due      int  // unit
+	moved    bool // its due time is not that of the push any more
+	deadline int  // unit, in flight
 	push     uint64
 	token    uint64 // of the last delivery
 	leased   bool
@@ -55,6 +59,11 @@ func (m *model) ids() []string {
 	return ids
 }
 
+// late reports whether a job is too late for its first delivery: expiries are half a unit more than whole ones.
+func (j *modelJob) late(now int) bool {
+	return j.n == 0 && j.job.Expires > 0 && now-j.first > int(j.job.Expires/unit)
+}
+
 // end is what happens to a job whose confirmed delivery is over.
 func (j *modelJob) end(now, pause int, pauseGiven bool) {
 	if j.job.MaxAttempts > 0 && j.n >= j.job.MaxAttempts {
@@ -77,6 +86,8 @@ func (j *modelJob) end(now, pause int, pauseGiven bool) {
 func (m *model) promote() {
 	for _, j := range m.jobs {
 		switch {
+		case j.state == Delayed && j.due <= m.now && j.late(m.now):
+			j.state = Dead
 		case j.state == Delayed && j.due <= m.now:
 			j.state = Ready
 		case j.state == InFlight && j.deadline <= m.now && j.leased:
@@ -94,15 +105,15 @@ var (
 
 // storeMachine runs the same steps on the store and on the model.
 type storeMachine struct {
-	ctx   context.Context
-	store *Store
-	model *model
-	redis *testenv.RedisServer
+	ctx    context.Context
+	store  *Store
+	model  *model
+	client *redis.Client
 }
 
-func newStoreMachine(t *testing.T, redis *testenv.RedisServer, prefix string) *storeMachine {
-	m := &storeMachine{ctx: t.Context(), redis: redis, model: &model{jobs: map[string]*modelJob{}}}
-	m.store = NewStore(redis.Client(), StoreOptions{Prefix: prefix, Buckets: 2, MaxDelay: 100 * unit})
+func newStoreMachine(t *testing.T, client *redis.Client, prefix string) *storeMachine {
+	m := &storeMachine{ctx: t.Context(), client: client, model: &model{jobs: map[string]*modelJob{}}}
+	m.store = NewStore(client, StoreOptions{Prefix: prefix, Buckets: 2, MaxDelay: 100 * unit})
 	// Due times are rounded up to a millisecond: a step is a little longer than a unit, so that it passes them.
 	m.store.shift = func() time.Duration { return time.Duration(m.model.now) * (unit + 10*time.Millisecond) }
 	return m
@@ -120,6 +131,10 @@ func (m *storeMachine) drawJob(t *rapid.T) Job {
 		MaxAttempts: rapid.IntRange(0, 2).Draw(t, "max"),
 		Body:        bytes.Repeat([]byte("b"), rapid.SampledFrom([]int{0, 1, 100, maxInline, maxInline + 1}).Draw(t, "size")),
 		Raw:         rapid.Bool().Draw(t, "raw"),
+		Replace:     rapid.Bool().Draw(t, "replace"),
+	}
+	if rapid.Bool().Draw(t, "expires") {
+		j.Expires = units("expires", 0, 1) + unit/2
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "pauses") {
 		j.Backoff = append(j.Backoff, units("pause", 0, 2))
@@ -136,31 +151,43 @@ func (m *storeMachine) Push(t *rapid.T) {
 		jobs = append(jobs, m.drawJob(t))
 	}
 	for i, p := range m.store.Push(m.ctx, jobs) {
-		j := jobs[i]
-		old := m.model.jobs[j.ID]
-		switch {
-		case old == nil:
-			if p.Err != nil || p.Duplicate {
-				t.Fatalf("push %q: %+v, want it stored", j.ID, p)
-			}
-			state := Delayed
-			if j.Delay == 0 {
-				state = Ready
-			}
-			if p.State != state {
-				t.Fatalf("push %q: state %s, want %s", j.ID, p.State, state)
-			}
-			m.model.jobs[j.ID] = &modelJob{job: j, state: state, due: m.model.now + int(j.Delay/unit)}
-		case old.job.Topic != j.Topic:
-			if !errors.Is(p.Err, ErrOtherTopic) {
-				t.Fatalf("push %q under another topic: %+v", j.ID, p)
-			}
-		default:
-			if p.Err != nil || !p.Duplicate || p.State != old.state {
-				t.Fatalf("push %q again: %+v, want a duplicate that is %s", j.ID, p, old.state)
-			}
-		}
+		m.pushed(t, jobs[i], p)
 	}
+}
+
+func (m *storeMachine) pushed(t *rapid.T, j Job, p Pushed) {
+	old := m.model.jobs[j.ID]
+	var want error
+	switch {
+	case old == nil:
+	case old.job.Topic != j.Topic:
+		want = ErrOtherTopic
+	case j.Replace && old.state == InFlight && old.leased:
+		want = ErrLeased
+	case j.Replace && old.state == InFlight:
+		want = ErrState
+	}
+	if !errors.Is(p.Err, want) {
+		t.Fatalf("push %q: %v, want %v, model %v", j.ID, p.Err, want, old)
+	}
+	if want != nil {
+		return
+	}
+	if old != nil && !j.Replace {
+		if !p.Duplicate || p.State != old.state {
+			t.Fatalf("push %q again: %+v, want a duplicate of %v", j.ID, p, old)
+		}
+		return
+	}
+	state := Delayed
+	if j.Delay == 0 {
+		state = Ready
+	}
+	if p.State != state || p.Duplicate || p.Replaced != (old != nil) {
+		t.Fatalf("push %q: %+v, want it %s", j.ID, p, state)
+	}
+	due := m.model.now + int(j.Delay/unit)
+	m.model.jobs[j.ID] = &modelJob{job: j, state: state, due: due, first: due}
 }
 
 func (m *storeMachine) Advance(t *rapid.T) {
@@ -170,12 +197,12 @@ func (m *storeMachine) Advance(t *rapid.T) {
 
 func (m *storeMachine) PromoteAll(t *rapid.T) {
 	for b := range m.store.Buckets() {
-		p, err := m.store.Promote(m.ctx, b)
+		p, err := m.store.Promote(m.ctx, b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range p.Died {
-			if d.Reason != "max_attempts" || d.Attempt != d.MaxAttempts {
+			if (d.Reason != "max_attempts" || d.Attempt != d.MaxAttempts) && (d.Reason != "expired" || d.Expires == 0) {
 				t.Fatalf("job %q died with reason %q at attempt %d of %d", d.ID, d.Reason, d.Attempt, d.MaxAttempts)
 			}
 		}
@@ -192,13 +219,22 @@ func (m *storeMachine) Reserve(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for _, bucket := range results {
-		for _, d := range bucket[0].Deliveries {
+		for _, d := range bucket.Died {
 			j := m.model.jobs[d.ID]
-			if j == nil || j.state != Ready {
+			if j == nil || j.state != Ready || !j.late(m.model.now) || d.Reason != "expired" {
+				t.Fatalf("job %q died for %q, model %v", d.ID, d.Reason, j)
+			}
+			j.state = Dead
+		}
+	}
+	for b, bucket := range results {
+		for _, d := range bucket.Topics[0].Deliveries {
+			j := m.model.jobs[d.ID]
+			if j == nil || j.state != Ready || j.late(m.model.now) {
 				t.Fatalf("reserved %q, which the model has as %v", d.ID, j)
 			}
 			if d.Topic != topic || d.Attempt != j.n+1 || d.Token <= j.token || !bytes.Equal(d.Body, j.job.Body) ||
-				!bytes.Equal(d.Headers, j.job.Headers) || d.TTR != j.job.TTR || d.Raw != j.job.Raw || d.Delay != j.job.Delay {
+				!bytes.Equal(d.Headers, j.job.Headers) || d.TTR != j.job.TTR || d.Raw != j.job.Raw || !j.moved && d.Delay != j.job.Delay || d.Expires != j.job.Expires {
 				t.Fatalf("reserved %+v, want attempt %d of %v", d.Job.ID, j.n+1, j)
 			}
 			j.state, j.leased, j.token, j.push = InFlight, true, d.Token, d.Push
@@ -208,7 +244,7 @@ func (m *storeMachine) Reserve(t *rapid.T) {
 		}
 		if n == 100 {
 			for _, id := range m.model.ids() {
-				if j := m.model.jobs[id]; j.state == Ready && j.job.Topic == topic && bucketOf(id, 2) == slices.IndexFunc(results, func(r []Reserved) bool { return &r[0] == &bucket[0] }) {
+				if j := m.model.jobs[id]; j.state == Ready && j.job.Topic == topic && bucketOf(id, 2) == b {
 					t.Fatalf("reserve did not give %q, which is ready", id)
 				}
 			}
@@ -299,7 +335,7 @@ func (m *storeMachine) ack(t *rapid.T) Ack {
 }
 
 func (m *storeMachine) pushOf(id string) uint64 {
-	record := m.redis.Client().HGet(m.ctx, m.store.buckets[m.store.BucketOf(id)].fixed[keyPool], packID(id)).Val()
+	record := m.client.HGet(m.ctx, m.store.buckets[m.store.BucketOf(id)].fixed[keyPool], packID(id)).Val()
 	var d Delivery
 	if decodeRecord(&d, record, "") != nil {
 		return 0
@@ -420,9 +456,159 @@ func (m *storeMachine) Bury(t *rapid.T) {
 	}
 }
 
+func (m *storeMachine) Kick(t *rapid.T) {
+	id := rapid.SampledFrom(modelIDs).Draw(t, "id")
+	k := m.store.Kick(m.ctx, []string{id})[0]
+	j := m.model.jobs[id]
+	switch {
+	case j == nil:
+		if !errors.Is(k.Err, ErrNotFound) {
+			t.Fatalf("kick %q, which is not there: %+v", id, k)
+		}
+	case j.state != Dead:
+		if !errors.Is(k.Err, ErrState) || k.State != j.state {
+			t.Fatalf("kick %q: %+v, model %v", id, k, j)
+		}
+	default:
+		if k.Err != nil || k.Topic != j.job.Topic {
+			t.Fatalf("kick %q: %+v, model %v", id, k, j)
+		}
+		j.state, j.n, j.first, j.released = Ready, 0, m.model.now, false
+		j.moved = j.moved || j.job.Expires > 0
+	}
+}
+
+func (m *storeMachine) Reschedule(t *rapid.T) {
+	id := rapid.SampledFrom(modelIDs).Draw(t, "id")
+	delay := rapid.IntRange(0, 2).Draw(t, "delay")
+	r, err := m.store.Reschedule(m.ctx, id, time.Duration(delay)*unit, time.Time{})
+	j := m.model.jobs[id]
+	var want error
+	switch {
+	case j == nil:
+		want = ErrNotFound
+	case j.state == InFlight && j.leased:
+		want = ErrLeased
+	case j.state == InFlight || j.state == Dead:
+		want = ErrState
+	}
+	if !errors.Is(err, want) {
+		t.Fatalf("reschedule %q: %v, want %v, model %v", id, err, want, j)
+	}
+	if want != nil {
+		return
+	}
+	j.due = m.model.now + delay
+	j.state = Ready
+	if delay > 0 {
+		j.state = Delayed
+	}
+	if j.n == 0 {
+		j.first, j.moved = j.due, true
+	}
+	if r.State != j.state {
+		t.Fatalf("reschedule %q: %+v, model %v", id, r, j)
+	}
+}
+
+func (m *storeMachine) Purge(t *rapid.T) {
+	topic := rapid.SampledFrom(modelTopics).Draw(t, "topic")
+	state := rapid.SampledFrom([]State{Delayed, Ready, InFlight, Dead}).Draw(t, "state")
+	want := m.in(topic, state)
+	n := 0
+	if state == Ready {
+		for b := range m.store.Buckets() {
+			removed, _, err := m.store.PurgeReady(m.ctx, b, topic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += removed
+		}
+	} else {
+		var err error
+		if n, _, err = m.store.Purge(m.ctx, topic, state, modelIDs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != len(want) {
+		t.Fatalf("purge of %s %s removed %d, want %v", topic, state, n, want)
+	}
+	for _, id := range want {
+		delete(m.model.jobs, id)
+	}
+}
+
+// Compact takes away whatever stale ids lists have.
+func (m *storeMachine) Compact(t *rapid.T) {
+	topic := rapid.SampledFrom(modelTopics).Draw(t, "topic")
+	for b := range m.store.Buckets() {
+		if _, err := m.store.Compact(m.ctx, b, topic, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (m *storeMachine) Expire(t *rapid.T) {
+	topic := rapid.SampledFrom(modelTopics).Draw(t, "topic")
+	for b := range m.store.Buckets() {
+		died, _, err := m.store.Expire(m.ctx, b, topic, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range died {
+			if j := m.model.jobs[d.ID]; j == nil || j.state != Ready || !j.late(m.model.now) {
+				t.Fatalf("job %q expired, model %v", d.ID, j)
+			}
+			m.model.jobs[d.ID].state = Dead
+		}
+	}
+	for _, id := range m.in(topic, Ready) {
+		if j := m.model.jobs[id]; j.late(m.model.now) {
+			t.Fatalf("job %q did not expire, model %v", id, j)
+		}
+	}
+}
+
+// in gives the ids of the model's jobs of a topic in a state.
+func (m *storeMachine) in(topic string, state State) []string {
+	return slices.DeleteFunc(m.model.ids(), func(id string) bool {
+		j := m.model.jobs[id]
+		return j.job.Topic != topic || j.state != state
+	})
+}
+
+func (m *storeMachine) List(t *rapid.T) {
+	topic := rapid.SampledFrom(modelTopics).Draw(t, "topic")
+	state := rapid.SampledFrom([]State{Delayed, Ready, InFlight, Dead}).Draw(t, "state")
+	var ids []string
+	var from []Place
+	last := time.Time{}
+	for {
+		page, err := m.store.List(m.ctx, state, topic, from, rapid.IntRange(1, 3).Draw(t, "limit"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range page.Jobs {
+			ids = append(ids, job.ID)
+			if job.State != state || state != Ready && job.At.Before(last) {
+				t.Fatalf("listed %q %s at %s behind %s", job.ID, job.State, job.At, last)
+			}
+			last = job.At
+		}
+		if from = page.Next; from == nil {
+			break
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids) // a stale entry of a list may stand for a job that is ready again
+	if want := m.in(topic, state); !slices.Equal(ids, want) {
+		t.Fatalf("list of %s %s gave %q, want %q", topic, state, ids, want)
+	}
+}
+
 // Check holds the store against the model after every step.
 func (m *storeMachine) Check(t *rapid.T) {
-	snap, err := audit(m.ctx, m.redis.Client(), m.store)
+	snap, err := audit(m.ctx, m.client, m.store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,12 +628,31 @@ func (m *storeMachine) Check(t *rapid.T) {
 
 func TestStoreKeepsToItsModel(t *testing.T) {
 	t.Parallel()
-	server := testenv.SharedRedis(t)
+	checkModel(t, testenv.SharedRedis(t).Client())
+}
+
+// The in-memory stand-in of `dqbridge dev` is held to the same model.
+func TestStandInKeepsToTheModel(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	checkModel(t, client)
+}
+
+func checkModel(t *testing.T, client *redis.Client) {
+	t.Helper()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		m := newStoreMachine(t, server, fmt.Sprintf("%s-%d", testenv.Prefix(t), run))
+		m := newStoreMachine(t, client, fmt.Sprintf("%s-%d", testenv.Prefix(t), run))
 		rt.Repeat(rapid.StateMachineActions(m))
-		server.Client().Del(t.Context(), server.Keys(m.store.space.prefix)...)
+		keys, err := client.Keys(t.Context(), m.store.space.prefix+":*").Result()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if len(keys) > 0 {
+			client.Del(t.Context(), keys...)
+		}
 	})
 }

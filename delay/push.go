@@ -3,6 +3,8 @@ package delay
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -13,9 +15,11 @@ type Pushed struct {
 	// Duplicate says that the id was stored already, in State, and stays as it is.
 	Duplicate bool
 	State     State
+	// Replaced says that the job took the place of a stored one.
+	Replaced bool
 	// Wait is how long until the job is due by Redis's clock; zero: it is ready.
 	Wait time.Duration
-	// Err is ErrTooFar, ErrOtherTopic, or an UnavailableError.
+	// Err is ErrTooFar, ErrOtherTopic, ErrLeased, ErrState (a replace met a job in flight), or an UnavailableError.
 	Err error
 }
 
@@ -24,14 +28,15 @@ func (s *Store) Push(ctx context.Context, jobs []Job) []Pushed {
 	results := make([]Pushed, len(jobs))
 	parts := s.spread(len(jobs), func(i int) string { return jobs[i].ID },
 		func(i int) int { return len(jobs[i].Body) + len(jobs[i].Headers) })
+	parts = apart(parts, jobs)
 	calls := make([]*call, len(parts))
 	for p, part := range parts {
-		c := s.bucketCall(pushScript, s.BucketOf(jobs[part[0]].ID), 1+5*len(part))
+		c := s.bucketCall(pushScript, s.BucketOf(jobs[part[0]].ID), 1+6*len(part))
 		c.args = append(c.args, s.maxDelay.Milliseconds())
 		for _, i := range part {
 			j := &jobs[i]
 			tail, outside := encodeTail(j)
-			c.args = append(c.args, packID(j.ID), j.Topic, when(j), tail, outside)
+			c.args = append(c.args, packID(j.ID), j.Topic, when(j.Delay, j.At), flagsOf(j), tail, outside)
 		}
 		c.replicas = s.waitReplicas
 		calls[p] = c
@@ -53,16 +58,51 @@ func (s *Store) Push(ctx context.Context, jobs []Job) []Pushed {
 	return results
 }
 
-// when gives the moment a job is due as the push script takes it.
-func when(j *Job) any {
-	if j.At.IsZero() {
-		return fmt.Sprintf("+%d", j.Delay.Milliseconds())
+// apart splits parts so that an id that is replaced stands once in each: the script looks up all ids at its beginning.
+func apart(parts [][]int, jobs []Job) [][]int {
+	if !slices.ContainsFunc(jobs, func(j Job) bool { return j.Replace }) {
+		return parts
 	}
-	ms := j.At.UnixMilli()
-	if j.At.After(time.UnixMilli(ms)) {
+	var split [][]int
+	for _, part := range parts {
+		seen, start := make(map[string]bool, len(part)), 0
+		for at, i := range part {
+			if seen[jobs[i].ID] {
+				split = append(split, part[start:at])
+				clear(seen)
+				start = at
+			}
+			seen[jobs[i].ID] = true
+		}
+		split = append(split, part[start:])
+	}
+	return split
+}
+
+// when gives a moment as the scripts take it.
+func when(delay time.Duration, at time.Time) any {
+	if at.IsZero() {
+		return "+" + strconv.FormatInt(delay.Milliseconds(), 10)
+	}
+	ms := at.UnixMilli()
+	if at.After(time.UnixMilli(ms)) {
 		ms++
 	}
 	return max(ms, 0)
+}
+
+func flagsOf(j *Job) string {
+	flags := ""
+	if len(j.Body) > maxInline {
+		flags += flagOutside
+	}
+	if j.Expires > 0 {
+		flags += flagExpires
+	}
+	if j.Replace {
+		flags += "r"
+	}
+	return flags
 }
 
 func pushedOf(j *Job, nowMicros int64, reply any) Pushed {
@@ -70,20 +110,36 @@ func pushedOf(j *Job, nowMicros int64, reply any) Pushed {
 	case string:
 		return Pushed{Err: ErrTooFar}
 	case int64:
-		if reply < 0 {
-			return Pushed{DueAt: time.UnixMilli(-reply), State: Ready}
-		}
-		wait := time.Duration(reply*1000-nowMicros) * time.Microsecond
-		return Pushed{DueAt: time.UnixMilli(reply), State: Delayed, Wait: max(wait, 1)}
+		return storedAt(reply, nowMicros)
 	case []any:
 		if len(reply) != 3 {
 			break
 		}
-		p := Pushed{State: State(text(reply[0])), DueAt: time.UnixMilli(number(reply[1])), Duplicate: true}
-		if topic := text(reply[2]); topic != j.Topic {
-			p.Err = fmt.Errorf("%w: %s", ErrOtherTopic, topic)
+		switch outcome := text(reply[0]); outcome {
+		case "leased":
+			return Pushed{Err: ErrLeased}
+		case "replaced":
+			p := storedAt(number(reply[1]), nowMicros)
+			p.Replaced = true
+			return p
+		default:
+			p := Pushed{State: State(outcome), DueAt: time.UnixMilli(number(reply[1])), Duplicate: true}
+			if topic := text(reply[2]); topic != j.Topic {
+				p.Err = fmt.Errorf("%w: %s", ErrOtherTopic, topic)
+			} else if j.Replace {
+				p.Err = ErrState
+			}
+			return p
 		}
-		return p
 	}
 	return Pushed{Err: &UnavailableError{Maybe: true, Cause: fmt.Errorf("push job: reply of type %T", reply)}}
+}
+
+// storedAt reads a due time as the push script gives it: ms, negative where the job is ready at once.
+func storedAt(due, nowMicros int64) Pushed {
+	if due < 0 {
+		return Pushed{DueAt: time.UnixMilli(-due), State: Ready}
+	}
+	wait := time.Duration(due*1000-nowMicros) * time.Microsecond
+	return Pushed{DueAt: time.UnixMilli(due), State: Delayed, Wait: max(wait, 1)}
 }

@@ -2,6 +2,7 @@ package delay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,6 +17,10 @@ type Sink interface {
 	Died(job DeadJob)
 	// Orphans: so many ids without a record were dropped from a bucket.
 	Orphans(bucket, n int)
+	// Dropped: so many dead jobs were dropped, for their age, and because there were too many.
+	Dropped(old, over int)
+	// Paused gives the topics that are paused.
+	Paused() []string
 	// Trouble: a duty could not be done and is tried again.
 	Trouble(duty string, err error)
 }
@@ -23,9 +28,10 @@ type Sink interface {
 // Queue is a store with its batching writers and its tickers.
 type Queue struct {
 	*Store
-	sink    Sink
-	writer  *writer
-	tickers []*ticker
+	sink      Sink
+	writer    *writer
+	tickers   []*ticker
+	retention *retention
 
 	mu sync.Mutex
 	// stopTicking ends the tickers, stopCalls the calls of the writers; nil before Start.
@@ -37,6 +43,9 @@ type Queue struct {
 type QueueOptions struct {
 	// Tick is the longest that a ticker sleeps.
 	Tick time.Duration
+	// DeadRetention is how long dead jobs are kept, DeadMax how many; 0: no limit.
+	DeadRetention time.Duration
+	DeadMax       int
 	// Now is the local clock; only its differences count.
 	Now func() time.Time
 }
@@ -44,6 +53,7 @@ type QueueOptions struct {
 // NewQueue makes a queue on a store; sink hears what it does. It starts nothing.
 func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 	q := &Queue{Store: store, sink: sink, writer: newWriter(store, o.Now)}
+	q.retention = &retention{store: store, sink: sink, age: o.DeadRetention, most: o.DeadMax}
 	for b := range store.Buckets() {
 		q.tickers = append(q.tickers, &ticker{
 			bucket: b, store: store, sink: sink, tick: o.Tick, now: o.Now, wake: make(chan struct{}, 1),
@@ -66,6 +76,7 @@ func (q *Queue) Start(ctx context.Context) {
 	for _, t := range q.tickers {
 		q.ticking.Go(func() { t.run(ticking) })
 	}
+	q.ticking.Go(func() { q.retention.run(ticking) })
 }
 
 // Stop ends the tickers, carries out what was taken until ctx is over, and waits until nothing runs any more.
@@ -86,7 +97,15 @@ func (q *Queue) Stop(ctx context.Context) {
 // Submit stores a job; done is called once, from another goroutine. waits says that somebody waits for the answer.
 func (q *Queue) Submit(job Job, waits bool, done func(Pushed)) {
 	o := &order{verb: verbPush, job: job, waits: waits}
+	began := q.writer.now()
 	o.pushed = func(p Pushed) {
+		if errors.Is(p.Err, ErrLeased) {
+			if q.writer.now().Sub(began) < leaseWait {
+				time.AfterFunc(leaseLook, func() { q.enqueue(o) })
+				return
+			}
+			p = Pushed{State: InFlight, Err: ErrState}
+		}
 		if p.Err == nil && !p.Duplicate {
 			if p.State == Ready {
 				q.sink.Ready(q.BucketOf(job.ID), job.Topic)
@@ -96,9 +115,68 @@ func (q *Queue) Submit(job Job, waits bool, done func(Pushed)) {
 		}
 		done(p)
 	}
+	q.enqueue(o)
+}
+
+// enqueue gives a push to the writers, or answers why it cannot.
+func (q *Queue) enqueue(o *order) {
 	if err := q.writer.add(o); err != nil {
-		done(Pushed{Err: &UnavailableError{Cause: err}})
+		o.pushed(Pushed{Err: &UnavailableError{Cause: err}})
 	}
+}
+
+const (
+	// leaseWait is how long a change of a job waits for the outcome of its lease, leaseLook how often it looks.
+	leaseWait = 250 * time.Millisecond
+	leaseLook = 20 * time.Millisecond
+)
+
+// Reschedule gives a waiting job another due time, see Store.Reschedule. Where it meets a lease it waits a moment for
+// the outcome; a lease that lasts is a job in flight.
+func (q *Queue) Reschedule(ctx context.Context, id string, delay time.Duration, at time.Time) (Rescheduled, error) {
+	began := q.writer.now()
+	for {
+		r, err := q.Store.Reschedule(ctx, id, delay, at)
+		switch {
+		case err == nil && r.State == Ready:
+			q.sink.Ready(q.BucketOf(id), r.Topic)
+		case err == nil:
+			// The ticker learns from Redis when that is.
+			q.tickers[q.BucketOf(id)].wakeIn(0)
+		case errors.Is(err, ErrLeased) && q.writer.now().Sub(began) < leaseWait:
+			timer := time.NewTimer(leaseLook)
+			select {
+			case <-timer.C:
+				continue
+			case <-ctx.Done():
+				timer.Stop()
+				return r, ctx.Err()
+			}
+		case errors.Is(err, ErrLeased):
+			return r, ErrState
+		}
+		return r, err
+	}
+}
+
+// Kick makes dead jobs ready again, see Store.Kick.
+func (q *Queue) Kick(ctx context.Context, ids []string) []Kicked {
+	results := q.Store.Kick(ctx, ids)
+	for _, k := range results {
+		if k.Err == nil {
+			q.sink.Ready(q.BucketOf(k.ID), k.Topic)
+		}
+	}
+	return results
+}
+
+// Purge removes jobs, see Store.Purge.
+func (q *Queue) Purge(ctx context.Context, topic string, state State, ids []string) (int, error) {
+	n, ended, err := q.Store.Purge(ctx, topic, state, ids)
+	for _, flight := range ended {
+		q.sink.Ended(flight)
+	}
+	return n, err
 }
 
 // Verb is one of the verbs that settle a delivery.

@@ -53,6 +53,36 @@ var touchSource string
 //go:embed scripts/bury.lua
 var burySource string
 
+//go:embed scripts/kick.lua
+var kickSource string
+
+//go:embed scripts/reschedule.lua
+var rescheduleSource string
+
+//go:embed scripts/get.lua
+var getSource string
+
+//go:embed scripts/page.lua
+var pageSource string
+
+//go:embed scripts/listed.lua
+var listedSource string
+
+//go:embed scripts/purge.lua
+var purgeSource string
+
+//go:embed scripts/empty.lua
+var emptySource string
+
+//go:embed scripts/retain.lua
+var retainSource string
+
+//go:embed scripts/expire.lua
+var expireSource string
+
+//go:embed scripts/compact.lua
+var compactSource string
+
 //go:embed scripts/open.lua
 var openSource string
 
@@ -60,15 +90,25 @@ var openSource string
 var beatSource string
 
 var (
-	pushScript    = newScript("push", preludeSource, pushSource)
-	promoteScript = newScript("promote", preludeSource, promoteSource)
-	reserveScript = newScript("reserve", preludeSource, reserveSource)
-	confirmScript = newScript("confirm", preludeSource, confirmSource)
-	returnScript  = newScript("return", preludeSource, returnSource)
-	finishScript  = newScript("finish", preludeSource, finishSource)
-	releaseScript = newScript("release", preludeSource, flightSource, releaseSource)
-	touchScript   = newScript("touch", preludeSource, flightSource, touchSource)
-	buryScript    = newScript("bury", preludeSource, flightSource, burySource)
-	openScript    = newScript("open", openSource)
-	beatScript    = newScript("beat", beatSource)
+	pushScript       = newScript("push", preludeSource, pushSource)
+	promoteScript    = newScript("promote", preludeSource, promoteSource)
+	reserveScript    = newScript("reserve", preludeSource, reserveSource)
+	confirmScript    = newScript("confirm", preludeSource, confirmSource)
+	returnScript     = newScript("return", preludeSource, returnSource)
+	finishScript     = newScript("finish", preludeSource, finishSource)
+	releaseScript    = newScript("release", preludeSource, flightSource, releaseSource)
+	touchScript      = newScript("touch", preludeSource, flightSource, touchSource)
+	buryScript       = newScript("bury", preludeSource, flightSource, burySource)
+	kickScript       = newScript("kick", preludeSource, kickSource)
+	rescheduleScript = newScript("reschedule", preludeSource, rescheduleSource)
+	getScript        = newScript("get", preludeSource, getSource)
+	pageScript       = newScript("page", preludeSource, pageSource)
+	listedScript     = newScript("listed", preludeSource, listedSource)
+	purgeScript      = newScript("purge", preludeSource, purgeSource)
+	emptyScript      = newScript("empty", preludeSource, emptySource)
+	retainScript     = newScript("retain", preludeSource, retainSource)
+	expireScript     = newScript("expire", preludeSource, expireSource)
+	compactScript    = newScript("compact", preludeSource, compactSource)
+	openScript       = newScript("open", openSource)
+	beatScript       = newScript("beat", beatSource)
 )

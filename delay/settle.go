@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -24,7 +23,8 @@ type Ack struct {
 
 // Settled is what became of a verb.
 type Settled struct {
-	// State is the job's now, and At its due time, deadline or time of death; of a refused verb as it was found.
+	// State is the job's now, and At its due time, deadline or time of death; of a refused verb, and of a finish, as it
+	// was found.
 	State State
 	At    time.Time
 	// Finished says that a finish removed a job.
@@ -113,13 +113,28 @@ func finishedOf(_ *Ack, bucket int, reply any) Settled {
 	switch {
 	case !found && number(reply) < 0:
 		return Settled{State: Unknown, Err: ErrOtherPush}
-	case !found:
+	case !found || value == "":
 		return Settled{State: Unknown}
-	case !strings.Contains(value, " "):
-		return Settled{State: Unknown, Finished: true, Topic: value}
+	case value[0] != 'i':
+		return Settled{State: stateOf(value[0]), Finished: true, Topic: value[1:]}
 	}
-	flight := parseTry(value).flight(bucket)
-	return Settled{State: Unknown, Finished: true, Topic: flight.Topic, Flight: &flight}
+	flight := parseTry(value[1:]).flight(bucket)
+	return Settled{State: InFlight, Finished: true, Topic: flight.Topic, Flight: &flight}
+}
+
+// stateOf gives the state that the scripts count under a letter.
+func stateOf(letter byte) State {
+	switch letter {
+	case 'd':
+		return Delayed
+	case 'r':
+		return Ready
+	case 'i':
+		return InFlight
+	case 'x':
+		return Dead
+	}
+	return Unknown
 }
 
 func settledOf(a *Ack, bucket int, reply any) Settled {

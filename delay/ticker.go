@@ -12,7 +12,10 @@ const (
 	// activePage and activePages bound how many topics with ready jobs a ticker looks through at a tick.
 	activePage  = 250
 	activePages = 4
-	maxPause    = time.Second
+	// staleSlack is how many stale ids a list may have, compactBlocks how many blocks of it are cleared at a look.
+	staleSlack    = 1000
+	compactBlocks = 50
+	maxPause      = time.Second
 )
 
 // ticker promotes the due jobs of one bucket. It sleeps until the next due time that it knows of, at most tick.
@@ -84,7 +87,7 @@ func (t *ticker) run(ctx context.Context) {
 // promote goes on while there is more to do and gives how long to sleep.
 func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	for {
-		p, err := t.store.Promote(ctx, t.bucket)
+		p, err := t.store.Promote(ctx, t.bucket, t.sink.Paused())
 		if err != nil {
 			return 0, err
 		}
@@ -135,9 +138,37 @@ func (t *ticker) look(ctx context.Context) error {
 		for _, topic := range topics {
 			t.sink.Ready(t.bucket, topic)
 		}
+		if err := t.compact(ctx, topics); err != nil {
+			return err
+		}
 		t.cursor = cursor
 		if cursor == 0 {
 			break
+		}
+	}
+	return nil
+}
+
+// compact takes stale ids out of lists that have many of them: they come of finishes and replaces of ready jobs, and go
+// by themselves only where somebody takes the topic's jobs.
+func (t *ticker) compact(ctx context.Context, topics []string) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	stale, err := t.store.stale(ctx, t.bucket, topics)
+	if err != nil {
+		return err
+	}
+	for i, topic := range topics {
+		for range min(stale[i]/maxBatch, compactBlocks) {
+			if stale[i] <= staleSlack {
+				break
+			}
+			removed, err := t.store.Compact(ctx, t.bucket, topic, staleSlack)
+			if err != nil {
+				return err
+			}
+			stale[i] -= removed
 		}
 	}
 	return nil

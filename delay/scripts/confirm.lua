@@ -30,10 +30,8 @@ if #notes > 0 then
   redis.call('HSET', tries, unpack(notes))
 end
 if #gone > 0 then
-  redis.call('HDEL', pool, unpack(gone))
-  redis.call('HDEL', bodies, unpack(gone))
+  remove(gone)
   redis.call('ZREM', running, unpack(gone))
-  redis.call('HDEL', tries, unpack(gone))
 end
 commit_counts()
 return replies

@@ -1,7 +1,7 @@
 -- finish removes jobs, in whatever state they are.
 -- ARGV[3…]: for each job id, push ('' by id).
--- Returns for each job one of: 0 not there | -1 the id belongs to another push now | the value of tries of the
--- delivery that was in flight | the topic, where none was.
+-- Returns for each job one of: 0 not there | -1 the id belongs to another push now | the letter of its state (d, r, i,
+-- x), then the value of tries of the delivery that was in flight, or else the topic.
 redis.call('ZREM', running, '')
 local ids, replies = {}, {}
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
@@ -29,17 +29,15 @@ for i, id in ipairs(ids) do
   else
     seen[id] = true
     gone[#gone + 1] = id
-    replies[i] = state == 'inflight' and values[i] or topic
+    replies[i] = letters[state] .. (state == 'inflight' and values[i] or topic)
     count(letters[state], topic, -1)
     if state == 'delayed' then redis.call('ZREM', bucket, id) end
     if state == 'dead' then redis.call('ZREM', dead, id) end
   end
 end
 if #gone > 0 then
-  redis.call('HDEL', pool, unpack(gone))
-  redis.call('HDEL', bodies, unpack(gone))
+  remove(gone)
   redis.call('ZREM', running, unpack(gone))
-  redis.call('HDEL', tries, unpack(gone))
 end
 commit_counts()
 return replies

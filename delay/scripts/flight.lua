@@ -10,7 +10,7 @@ local function flight(id, push, token, attempt)
   if push ~= '' and push ~= current then return 'push' end
   local t = parse_try(redis.call('HGET', tries, id))
   if not t or t.push ~= current then
-    t = { push = current, token = '0', n = 0, base = 0, owner = '-', phase = 'v', topic = topic }
+    t = first_try(current, topic)
   end
   local number = t.n - t.base + (t.phase == 'l' and 1 or 0)
   if token ~= '' and token ~= t.token then return 'attempt', t, record, state_of(id) end

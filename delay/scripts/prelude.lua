@@ -40,10 +40,25 @@ local function commit_counts()
   end
 end
 
--- enlist puts ids on the end ('RPUSH') or the head ('LPUSH') of a topic's list.
+-- enlist puts ids on the end ('RPUSH') or the head ('LPUSH') of a topic's list. The field p:<topic> counts what left
+-- the head of the list since it was last empty, so that a page of it can go on where the last one ended.
 local function enlist(push, topic, ids, us)
   if redis.call(push, lists .. topic, unpack(ids)) == #ids then
     redis.call('ZADD', active, int(us / 1000), topic)
+  elseif push == 'LPUSH' then
+    redis.call('HINCRBY', topics, 'p:' .. topic, -#ids)
+  end
+end
+
+-- behead takes the first n ids off a topic's list.
+local function behead(topic, n)
+  if n == 0 then return end
+  redis.call('LPOP', lists .. topic, n)
+  if redis.call('EXISTS', lists .. topic) == 1 then
+    redis.call('HINCRBY', topics, 'p:' .. topic, n)
+  else
+    redis.call('HDEL', topics, 'p:' .. topic)
+    redis.call('ZREM', active, topic)
   end
 end
 
@@ -76,8 +91,22 @@ end
 
 -- body_of gives the body that is kept beside the record, or an empty string.
 local function body_of(id, record)
-  if record:sub(2, 2) ~= 'o' then return '' end
+  if not record:find('^%d+o') then return '' end
   return redis.call('HGET', bodies, id) or ''
+end
+
+-- expired reports whether a job that was never delivered is later than it may be; only records flagged e can be.
+local function expired(record, ms)
+  local due, options = record:match('^%d+o?e %S+ %d+ %d+ (%d+) %d+([^\n]*)\n')
+  return due and ms - tonumber(due) > tonumber(options:match(' e(%d+)') or 1e15)
+end
+
+-- remove takes all traces of ids but those in the sets of their states.
+local function remove(ids)
+  if #ids == 0 then return end
+  redis.call('HDEL', pool, unpack(ids))
+  redis.call('HDEL', bodies, unpack(ids))
+  redis.call('HDEL', tries, unpack(ids))
 end
 
 -- pause_after gives the ms to wait after the delivery numbered attempt, or nil where that was the last one.
@@ -111,6 +140,11 @@ local function land(id, t, from, pause, us)
   if from == 'd' then redis.call('ZREM', bucket, id) end
   redis.call('HSET', tries, id, format_try(t))
   count(from, t.topic, -1)
+end
+
+-- first_try is what tries says of a job that was never delivered.
+local function first_try(push, topic)
+  return { push = push, token = '0', n = 0, base = 0, owner = '-', phase = 'v', topic = topic }
 end
 
 -- due_next gives the µs of the earliest entry of bucket and running, or -1.

@@ -1,5 +1,5 @@
 -- promote makes ready what is due, and what was leased or delivered and not settled in time.
--- ARGV[3]: at most so many of each.
+-- ARGV[3]: at most so many of each. ARGV[4…]: topics that are paused: their jobs do not expire.
 -- Returns: µs now | µs of the next entry, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
 -- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
 -- number of ids without a record, which were dropped.
@@ -14,10 +14,24 @@ local function records_of(ids)
 end
 
 local due = redis.call('ZRANGEBYSCORE', bucket, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
-local groups = {}
+local groups, paused = {}, {}
+for i = 4, #ARGV do paused[ARGV[i]] = true end
+
+-- bury notes a job that is dead now.
+local function bury(id, t, record)
+  for _, part in ipairs({ id, format_try(t), record, body_of(id, record) }) do died[#died + 1] = part end
+end
+
 for i, record in ipairs(records_of(due)) do
-  local topic = record and record:match('^%S+ (%S+) ')
-  if topic then
+  local topic, push
+  if record then topic, push = record:match('^%S+ (%S+) (%d+)') end
+  local t = topic and not paused[topic] and expired(record, us / 1000) and
+    (parse_try(redis.call('HGET', tries, due[i])) or first_try(push, topic))
+  if t and t.n == t.base then
+    t.reason = 'expired'
+    land(due[i], t, 'd', nil, us)
+    bury(due[i], t, record)
+  elseif topic then
     groups[topic] = groups[topic] or {}
     table.insert(groups[topic], due[i])
   elseif record then
@@ -59,9 +73,7 @@ for i, id in ipairs(late) do
     end
     land(id, t, 'i', pause, us)
     if pause == 0 then ready[#ready + 1] = t.topic end
-    if not pause then
-      for _, part in ipairs({ id, format_try(t), records[i], body_of(id, records[i]) }) do died[#died + 1] = part end
-    end
+    if not pause then bury(id, t, records[i]) end
   end
 end
 

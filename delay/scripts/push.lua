@@ -1,17 +1,27 @@
--- push stores jobs: delayed, or ready where they are due now.
--- ARGV[3]: longest delay, ms. Then for each job: id, topic, when ('+ms' from now or absolute ms), the record's tail,
--- the body kept beside the record (or '').
+-- push stores jobs: delayed, or ready where they are due now. An id stands once in a call that replaces it.
+-- ARGV[3]: longest delay, ms. Then for each job: id, topic, when ('+ms' from now or absolute ms), flags (o body beside
+-- the record, e expires, r replaces), the record's tail, the body beside it or ''.
 -- Returns µs now, then for each job one of: due ms (negative where it is ready at once) | {state, due ms, topic} of the
--- stored job with this id, which stays | "far" where the moment is beyond the longest delay.
-local first = 4
-local n = (#ARGV - first + 1) / 5
+-- stored job with this id, which stays | {replaced, due ms (negative as above), topic} | {leased} its delivery is not
+-- certain yet | far: the moment is beyond the longest delay.
+local first, width = 4, 6
+local n = (#ARGV - first + 1) / width
 local number = numbers(n)
 local us = now()
 local ms, up = math.floor(us / 1000), math.ceil(us / 1000)
 
 local ids = {}
-for i = 1, n do ids[i] = ARGV[first + (i - 1) * 5] end
+for i = 1, n do ids[i] = ARGV[first + (i - 1) * width] end
 local known = redis.call('HMGET', pool, unpack(ids))
+local replies, fresh, records, outside, delayed, groups = { us }, {}, {}, {}, {}, {}
+
+local function due_of(when)
+  if when == '+0' then return ms, ms end
+  if when:sub(1, 1) == '+' then return up + tonumber(when), up end
+  local at = tonumber(when)
+  if at <= ms then return ms, ms end
+  return at, math.min(up, at)
+end
 
 local function stored(id, record)
   local topic, due = record:match('^%S+ (%S+) %d+ %d+ (%d+)')
@@ -20,46 +30,54 @@ local function stored(id, record)
   return { state, tonumber(due or 0), topic or '' }
 end
 
-local function due_of(when)
-  if when == '+0' then return ms, ms end
-  if when:sub(1, 1) == '+' then return up + tonumber(when), up end
-  local at = tonumber(when)
-  if at <= ms then return ms, ms end
-  return at, up < at and up or at
+-- clear makes room for a job that takes the place of a stored one; listed says that its list may keep the id.
+local function clear(id, old, listed)
+  local state, topic = old[1], old[3]
+  if state == 'delayed' then redis.call('ZREM', bucket, id) end
+  if state == 'dead' then redis.call('ZREM', dead, id) end
+  redis.call('HDEL', tries, id)
+  redis.call('HDEL', bodies, id)
+  count(({ delayed = 'd', ready = 'r', dead = 'x' })[state], topic, -1)
+  return state == 'ready' and listed
 end
 
-local replies, fresh, records, outside, delayed, groups = { us }, {}, {}, {}, {}, {}
+-- store notes what to write for a job; listed says that its id stands in the topic's list already.
+local function store(i, at, due, pushed, listed)
+  local id, topic, flags = ARGV[at], ARGV[at + 1], ARGV[at + 3]
+  if flags:find('o') then
+    outside[#outside + 1], outside[#outside + 2] = id, ARGV[at + 5]
+  end
+  records[#records + 1] = id
+  records[#records + 1] = '1' .. flags:gsub('r', '') .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. int(pushed) .. ' '
+    .. int(due) .. ' ' .. ARGV[at + 4]
+  count(due > ms and 'd' or 'r', topic, 1)
+  if due > ms then
+    delayed[#delayed + 1], delayed[#delayed + 2] = int(due), id
+  elseif not listed then
+    groups[topic] = groups[topic] or {}
+    table.insert(groups[topic], id)
+  end
+  fresh[id] = { due > ms and 'delayed' or 'ready', due, topic }
+  return due > ms and due or -due
+end
+
 for i = 1, n do
-  local at = first + (i - 1) * 5
-  local id, topic, when, tail, body = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local due, pushed = due_of(when)
-  if known[i] then
-    replies[i + 1] = stored(id, known[i])
-  elseif fresh[id] then
-    replies[i + 1] = fresh[id]
+  local at = first + (i - 1) * width
+  local id, topic, replaces = ARGV[at], ARGV[at + 1], ARGV[at + 3]:find('r')
+  local due, pushed = due_of(ARGV[at + 2])
+  local old = fresh[id] or known[i] and stored(id, known[i])
+  if old and (not replaces or old[3] ~= topic) then
+    replies[i + 1] = old
+  elseif old and old[1] == 'inflight' then
+    local t = parse_try(redis.call('HGET', tries, id))
+    replies[i + 1] = t and t.phase == 'l' and { 'leased', 0, topic } or old
   elseif due - ms > tonumber(ARGV[3]) + 1 then
     replies[i + 1] = 'far'
+  elseif old then
+    local listed = clear(id, old, due <= ms)
+    replies[i + 1] = { 'replaced', store(i, at, due, pushed, listed), topic }
   else
-    local version = '1'
-    if body ~= '' then
-      version = '1o'
-      outside[#outside + 1] = id
-      outside[#outside + 1] = body
-    end
-    records[#records + 1] = id
-    records[#records + 1] = version .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. int(pushed) .. ' ' .. int(due) .. ' ' .. tail
-    if due > ms then
-      delayed[#delayed + 1] = int(due)
-      delayed[#delayed + 1] = id
-      count('d', topic, 1)
-      replies[i + 1] = due
-    else
-      groups[topic] = groups[topic] or {}
-      table.insert(groups[topic], id)
-      count('r', topic, 1)
-      replies[i + 1] = -due
-    end
-    fresh[id] = { due > ms and 'delayed' or 'ready', due, topic }
+    replies[i + 1] = store(i, at, due, pushed, false)
   end
 end
 

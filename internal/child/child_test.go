@@ -97,7 +97,7 @@ func TestDiesWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err = cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -112,7 +112,7 @@ func TestDiesWithItsParent(t *testing.T) {
 	if !lives(pid) {
 		t.Fatal("the child ended before its parent")
 	}
-	if err := cmd.Process.Kill(); err != nil {
+	if err = cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()

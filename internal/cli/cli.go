@@ -23,7 +23,7 @@ type Env struct {
 
 // Commands are all client commands.
 func Commands(env Env) []*cobra.Command {
-	return []*cobra.Command{newPush(env), newWatch(env)}
+	return []*cobra.Command{newPush(env), newWatch(env), newBench(env)}
 }
 
 // UsageError means that a command was called wrongly, and did nothing.

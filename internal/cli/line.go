@@ -79,7 +79,7 @@ func jobLine(msg *nats.Msg, now time.Time) line {
 
 // shorten keeps a body to one line.
 func shorten(body []byte) string {
-	const longest = 120
+	const longest = 200
 	if !utf8.Valid(body) {
 		return fmt.Sprintf("(%d bytes)", len(body))
 	}

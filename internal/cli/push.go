@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -120,5 +121,11 @@ func due(at, now time.Time) string {
 	case left < time.Minute:
 		step = 100 * time.Millisecond
 	}
-	return fmt.Sprintf("due %s (in %v)", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), left.Round(step))
+	in := left.Round(step).String()
+	for _, zero := range []string{"m0s", "h0m"} { // 2m0s is 2m
+		if strings.HasSuffix(in, zero) {
+			in = in[:len(in)-2]
+		}
+	}
+	return fmt.Sprintf("due %s (in %s)", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), in)
 }

@@ -3,6 +3,7 @@ package dev
 import (
 	"bytes"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,14 +12,20 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// demoCase is one demonstration against a bridge with faults.
+type demoCase struct {
+	faults   testenv.Faults
+	dropAcks bool
+	limit    time.Duration
+	want     []string // in the error; none: no error
+
+	out bytes.Buffer
+	err error
+}
+
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		faults   testenv.Faults
-		dropAcks bool
-		limit    time.Duration
-		want     []string // in the error; none: no error
-	}{
+	cases := map[string]*demoCase{
 		"kept promises":       {},
 		"acks dropped":        {dropAcks: true, limit: time.Second, want: []string{`"at once"`, "finish was not confirmed"}},
 		"early":               {faults: testenv.Faults{Early: 20 * time.Millisecond}, want: []string{"before the due time it names", "too early"}},
@@ -28,25 +35,33 @@ func TestDemo(t *testing.T) {
 		"push refused": {
 			faults: testenv.Faults{Answer: `{"code":503,"message":"full","data":null}`}, want: []string{"push job", "503: full"},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, prefix := testenv.NATS(t), testenv.Prefix(t)
-			testenv.NewFakeBridge(t, server.Connect(), prefix, test.faults)
-			var out bytes.Buffer
-			err := Demo(t.Context(), server.Connect(), prefix, &out, DemoOptions{Now: time.Now, dropAcks: test.dropAcks, limit: test.limit})
-			if len(test.want) == 0 {
-				if err != nil || !strings.Contains(out.String(), "All as promised: 7 jobs delivered") {
-					t.Errorf("%v, printed:\n%s", err, out.String())
-				}
-				return
-			}
-			for _, want := range test.want {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("error %v lacks %q", err, want)
-				}
-			}
+	}
+	// All at once, not as parallel subtests: they only wait, and a machine with two cores would run two at a time.
+	var running sync.WaitGroup
+	for _, test := range cases {
+		server, prefix := testenv.NATS(t), testenv.Prefix(t)
+		testenv.NewFakeBridge(t, server.Connect(), prefix, test.faults)
+		nc := server.Connect()
+		running.Go(func() {
+			options := DemoOptions{Now: time.Now, dropAcks: test.dropAcks, limit: test.limit}
+			test.err = Demo(t.Context(), nc, prefix, &test.out, options)
 		})
+	}
+	running.Wait()
+	for name, test := range cases {
+		test.check(t, name)
+	}
+}
+
+func (c *demoCase) check(t *testing.T, name string) {
+	t.Helper()
+	if len(c.want) == 0 && (c.err != nil || !strings.Contains(c.out.String(), "All as promised: 7 jobs delivered")) {
+		t.Errorf("%s: %v, printed:\n%s", name, c.err, c.out.String())
+	}
+	for _, want := range c.want {
+		if c.err == nil || !strings.Contains(c.err.Error(), want) {
+			t.Errorf("%s: error %v lacks %q", name, c.err, want)
+		}
 	}
 }
 

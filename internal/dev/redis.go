@@ -42,8 +42,9 @@ func findRedis() (string, error) {
 
 // childRedis is a Redis server of our own: it ends with us, and nobody else can reach it.
 type childRedis struct {
-	process *child.Process
-	socket  string
+	process   *child.Process
+	socket    string
+	socketDir string // made for the socket alone; empty: it lies beside the data
 }
 
 // startChild starts the server and waits until it has read its data.
@@ -67,8 +68,11 @@ func startChild(ctx context.Context, program, dir string, log zerolog.Logger) (*
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	r := &childRedis{process: process, socket: socket}
+	if parent := filepath.Dir(socket); parent != dir {
+		r.socketDir = parent
+	}
 	if err := r.waitReady(ctx, log); err != nil {
-		process.Stop(stopGrace)
+		r.stop()
 		return nil, fmt.Errorf("%s in %s: %w; its log is %s", filepath.Base(program), dir, err, logFile)
 	}
 	return r, nil
@@ -76,7 +80,13 @@ func startChild(ctx context.Context, program, dir string, log zerolog.Logger) (*
 
 func (r *childRedis) url() string           { return (&url.URL{Scheme: "unix", Path: r.socket}).String() }
 func (r *childRedis) gone() <-chan struct{} { return r.process.Done() }
-func (r *childRedis) stop()                 { r.process.Stop(stopGrace) }
+
+func (r *childRedis) stop() {
+	r.process.Stop(stopGrace)
+	if r.socketDir != "" {
+		_ = os.Remove(r.socketDir) // Redis has removed its socket; where it has not, the next start needs the directory
+	}
+}
 
 // waitReady waits without a limit of its own: a large file takes its time, and ctx ends it.
 func (r *childRedis) waitReady(ctx context.Context, log zerolog.Logger) error {

@@ -1,0 +1,296 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+const (
+	// maxPage is the largest page of a listing, defaultPage the one without a limit.
+	maxPage     = 1000
+	defaultPage = 100
+	// adminCalls bounds the admin requests that are carried out at once.
+	adminCalls = 16
+	// adminTimeout bounds one of them: a purge or kick of a large topic goes on in steps for that long.
+	adminTimeout = 5 * time.Minute
+)
+
+// admin looks at and changes what is stored, for operators.
+type admin struct {
+	queue      *delay.Queue
+	subjects   subjects
+	limits     limits
+	answers    *answers
+	dispatcher *dispatcher
+	replicas   *replicas
+	maxPayload func() int64
+	now        func() time.Time
+	ctx        context.Context //nolint:containedctx // requests come in handlers, which have none
+	slots      chan struct{}
+	running    sync.WaitGroup
+}
+
+func newAdmin(b *Bridge, bounds limits) *admin {
+	return &admin{
+		queue: b.queue, subjects: b.subjects, limits: bounds, answers: b.answers, dispatcher: b.dispatcher,
+		replicas: b.replicas, maxPayload: b.link.MaxPayload, now: b.now, slots: make(chan struct{}, adminCalls),
+	}
+}
+
+// wait waits until no request is carried out any more.
+func (a *admin) wait() { a.running.Wait() }
+
+func (a *admin) endpoints() []endpoint {
+	verbs := []struct {
+		name string
+		do   func(context.Context, []byte) envelope
+	}{
+		{"get", a.get},
+		{"list", a.list},
+		{"cancel", a.cancel},
+		{"run", a.run},
+		{"reschedule", a.reschedule},
+		{"kick", a.kick},
+		{"purge", a.purge},
+		{"pause", a.pause},
+		{"resume", a.resume},
+		{"topics", a.topics},
+		{"stats", a.stats},
+	}
+	var list []endpoint
+	for _, v := range verbs {
+		list = append(list, endpoint{name: "admin-" + v.name, subject: a.subjects.admin(v.name), handle: a.handler(v.do)})
+	}
+	names := make([]string, len(verbs))
+	for i, v := range verbs {
+		names[i] = v.name
+	}
+	return append(list, endpoint{
+		name: "admin", subject: a.subjects.admin("*"), handle: a.unknown(names), group: serviceGroup + "-admin",
+	})
+}
+
+// handler carries out a verb beside the others, so that a long one holds up nobody.
+func (a *admin) handler(do func(context.Context, []byte) envelope) func(micro.Request) {
+	return func(r micro.Request) {
+		select {
+		case a.slots <- struct{}{}:
+		default:
+			a.answers.reply(r, envelope{Code: http.StatusServiceUnavailable, Message: "too many admin requests at once"}, -1, nil)
+			return
+		}
+		a.running.Go(func() {
+			defer func() { <-a.slots }()
+			ctx, cancel := context.WithTimeout(a.ctx, adminTimeout)
+			defer cancel()
+			a.answers.reply(r, do(ctx, r.Data()), -1, nil)
+		})
+	}
+}
+
+// unknown refuses verbs that there are none of. Those that there are have endpoints of their own, and are answered there.
+func (a *admin) unknown(names []string) func(micro.Request) {
+	return func(r micro.Request) {
+		verb := strings.TrimPrefix(r.Subject(), a.subjects.admin(""))
+		if !slices.Contains(names, verb) {
+			a.answers.refuse(r, badInput("verb", verb, strings.Join(names, ", ")))
+		}
+	}
+}
+
+// decodeRequest decodes an object with known fields, each once. An empty payload is an empty object.
+func decodeRequest(data []byte, into any) *fault {
+	if len(data) == 0 {
+		return nil
+	}
+	err := json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return badShape("request", "is not one JSON object: "+excerpt(err.Error()))
+	}
+	field := strings.TrimPrefix(string(semantic.JSONPointer), "/")
+	if errors.Is(err, json.ErrUnknownName) {
+		return badShape(field, "is not a field of this request")
+	}
+	if field == "" {
+		return badShape("request", "is not a JSON object")
+	}
+	return badInput(field, string(semantic.JSONValue), "a "+semantic.GoType.String())
+}
+
+// checked gives a fault where id or topic break their rules; an empty one is missing where it is needed.
+func checked(field, value string, rule func(string) error) *fault {
+	if value == "" {
+		return badShape(field, "is missing")
+	}
+	if err := rule(value); err != nil {
+		return badRule(field, value, err)
+	}
+	return nil
+}
+
+func pageLimit(limit *int) (int, *fault) {
+	if limit == nil {
+		return defaultPage, nil
+	}
+	if *limit < 1 || *limit > maxPage {
+		return 0, badInput("limit", strconv.Itoa(*limit), "1 to "+strconv.Itoa(maxPage))
+	}
+	return *limit, nil
+}
+
+// failed is the answer to an admin request that met an error of the store.
+func failed(id string, state delay.State, err error) envelope {
+	switch {
+	case errors.Is(err, delay.ErrNotFound):
+		return envelope{Code: http.StatusNotFound, Message: "id " + excerpt(id) + ": no such job"}
+	case errors.Is(err, delay.ErrState):
+		return envelope{Code: http.StatusConflict, Message: "id " + excerpt(id) + ": the job is " + string(state)}
+	case errors.Is(err, delay.ErrTooFar):
+		return badShape("at", "is later than the longest delay from now").envelope()
+	}
+	return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(err)}
+}
+
+type idRequest struct {
+	ID string `json:"id"`
+}
+
+func decodeIDRequest(data []byte) (string, *fault) {
+	var r idRequest
+	if f := decodeRequest(data, &r); f != nil {
+		return "", f
+	}
+	return r.ID, checked("id", r.ID, delay.CheckID)
+}
+
+func (a *admin) get(ctx context.Context, data []byte) envelope {
+	id, f := decodeIDRequest(data)
+	if f != nil {
+		return f.envelope()
+	}
+	job, err := a.queue.Get(ctx, id)
+	if err != nil {
+		return failed(id, delay.Unknown, err)
+	}
+	return envelope{Code: http.StatusOK, Data: newJobReply(&job, a.bodyRoom())}
+}
+
+// bodyRoom is how large a body may be in an answer.
+func (a *admin) bodyRoom() int { return int(a.maxPayload()) - 64<<10 }
+
+func (a *admin) cancel(_ context.Context, data []byte) envelope {
+	id, f := decodeIDRequest(data)
+	if f != nil {
+		return f.envelope()
+	}
+	settled := make(chan delay.Settled, 1)
+	a.queue.Settle(delay.VerbFinish, delay.Ack{ID: id}, true, func(r delay.Settled) { settled <- r })
+	r := <-settled
+	if r.Err != nil {
+		return failed(id, r.State, r.Err)
+	}
+	return envelope{Code: http.StatusOK, Data: stateReply{ID: id, State: r.State}}
+}
+
+func (a *admin) run(ctx context.Context, data []byte) envelope {
+	id, f := decodeIDRequest(data)
+	if f != nil {
+		return f.envelope()
+	}
+	return a.move(ctx, id, 0, time.Time{})
+}
+
+func (a *admin) reschedule(ctx context.Context, data []byte) envelope {
+	var r struct {
+		ID    string         `json:"id"`
+		Delay jsontext.Value `json:"delay"`
+		At    jsontext.Value `json:"at"`
+	}
+	f := decodeRequest(data, &r)
+	if f == nil {
+		f = checked("id", r.ID, delay.CheckID)
+	}
+	if f == nil && given(r.Delay) == given(r.At) {
+		f = badShape("delay", "or at is wanted, one of the two")
+	}
+	var (
+		wait time.Duration
+		at   time.Time
+	)
+	if f == nil && given(r.Delay) {
+		wait, f = a.limits.duration("delay", jsonScalar(r.Delay))
+	} else if f == nil {
+		at, f = jsonScalar(r.At).moment("at")
+	}
+	if f != nil {
+		return f.envelope()
+	}
+	return a.move(ctx, r.ID, wait, at)
+}
+
+func (a *admin) move(ctx context.Context, id string, wait time.Duration, at time.Time) envelope {
+	r, err := a.queue.Reschedule(ctx, id, wait, at)
+	if err != nil {
+		return failed(id, r.State, err)
+	}
+	return envelope{Code: http.StatusOK, Data: stateReply{ID: id, State: r.State, DueAt: r.DueAt.UTC().Format(timeFormat)}}
+}
+
+func (a *admin) pause(ctx context.Context, data []byte) envelope {
+	return a.setPaused(ctx, data, true)
+}
+
+func (a *admin) resume(ctx context.Context, data []byte) envelope {
+	return a.setPaused(ctx, data, false)
+}
+
+func (a *admin) setPaused(ctx context.Context, data []byte, paused bool) envelope {
+	var r struct {
+		Topic string `json:"topic"`
+	}
+	f := decodeRequest(data, &r)
+	if f == nil {
+		f = checked("topic", r.Topic, delay.CheckTopic)
+	}
+	if f != nil {
+		return f.envelope()
+	}
+	var err error
+	if paused {
+		err = a.queue.Pause(ctx, r.Topic, a.now())
+	} else {
+		err = a.queue.Resume(ctx, r.Topic)
+	}
+	if err == nil {
+		var names []string
+		names, err = a.queue.Paused(ctx)
+		if err == nil {
+			a.dispatcher.setPaused(names)
+		}
+	}
+	if err != nil {
+		return failed("", delay.Unknown, err)
+	}
+	return envelope{Code: http.StatusOK, Data: pauseReply{r.Topic, paused}}
+}
+
+type pauseReply struct {
+	Topic  string `json:"topic"`
+	Paused bool   `json:"paused"`
+}

@@ -1,0 +1,261 @@
+package bridge
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/dqbridge/dqbridge/delay"
+)
+
+const (
+	maxWait = time.Minute
+	// maxWaiters bounds the pops that wait at this replica.
+	maxWaiters = 100_000
+	// maxLookers bounds how many questions to Redis are out for pops.
+	maxLookers = 64
+	// popGrace is how long a pop without a wait may take to find a job.
+	popGrace = time.Second
+	// ttrZeroMargin is how long before the end of its wait a pop gets no job that is lost with its reply.
+	ttrZeroMargin = 100 * time.Millisecond
+	// remoteFor is how long other replicas remember that pops wait here; it is told anew each second.
+	remoteFor = 3 * time.Second
+)
+
+// waiter is a pop that waits for a job.
+type waiter struct {
+	reply string
+	// until is when it is answered that there is none.
+	until time.Time
+	// patient says that it waits for a job to come; else it is answered as soon as there is none.
+	patient bool
+	timer   *time.Timer
+	none    func(envelope)
+}
+
+var errNoJob = envelope{Code: http.StatusNotFound, Message: "no job at present"}
+
+// pop answers dq.pop.<topic>: the next ready job is published to the request's reply subject.
+func (d *dispatcher) pop(topic string, r micro.Request, wait time.Duration, none func(envelope)) {
+	w := &waiter{reply: r.Reply(), patient: wait > 0, none: none}
+	if !w.patient {
+		wait = popGrace
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.paused[topic]:
+		none(envelope{Code: http.StatusNotFound, Message: "topic is paused"})
+		return // none only publishes, it takes no lock of ours
+	case d.stopped, d.waiting >= maxWaiters:
+		none(envelope{Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or has too many pops"})
+		return
+	}
+	t := d.topic(topic)
+	w.until = d.now().Add(wait)
+	w.timer = time.AfterFunc(wait, func() { d.giveUpWaiting(t, w) })
+	t.waiters = append(t.waiters, w)
+	d.waiting++
+	if !t.hinted() {
+		d.look(t)
+	}
+	d.enqueue(t)
+}
+
+// giveUpWaiting answers a pop whose wait is over.
+func (d *dispatcher) giveUpWaiting(t *topic, w *waiter) {
+	d.mu.Lock()
+	at := slices.Index(t.waiters, w)
+	if at >= 0 {
+		t.waiters = slices.Delete(t.waiters, at, at+1)
+		d.waiting--
+	}
+	d.mu.Unlock()
+	if at >= 0 {
+		w.none(errNoJob)
+	}
+}
+
+// nextWaiter takes the first waiter that may get a job and gives its reply subject, empty where there is none.
+// The caller holds mu.
+func (d *dispatcher) nextWaiter(t *topic, ttrZero bool) string {
+	for i, w := range t.waiters {
+		if ttrZero && w.patient && w.until.Sub(d.now()) < ttrZeroMargin {
+			continue
+		}
+		w.timer.Stop()
+		t.waiters = slices.Delete(t.waiters, i, i+1)
+		d.waiting--
+		return w.reply
+	}
+	return ""
+}
+
+// look asks Redis which buckets have ready jobs of a topic, for the pops that wait for it; those without patience are
+// told when there are none. The caller holds mu.
+func (d *dispatcher) look(t *topic) {
+	if t.looking || d.stopped {
+		return
+	}
+	t.looking = true
+	asked := slices.Clone(t.waiters)
+	d.looks.Go(func() {
+		d.lookers <- struct{}{}
+		defer func() { <-d.lookers }()
+		ctx, cancel := context.WithTimeout(d.calls, popGrace)
+		defer cancel()
+		buckets, err := d.queue.ReadyBuckets(ctx, t.name)
+		if err != nil {
+			d.metrics.trouble("look for ready jobs", err)
+		}
+		var none []*waiter
+		d.mu.Lock()
+		t.looking = false
+		for _, b := range buckets {
+			t.hint(b)
+		}
+		if len(buckets) == 0 {
+			t.waiters = slices.DeleteFunc(t.waiters, func(w *waiter) bool {
+				gone := !w.patient && slices.Contains(asked, w)
+				if gone {
+					w.timer.Stop()
+					d.waiting--
+					none = append(none, w)
+				}
+				return gone
+			})
+		}
+		if len(t.waiters) > 0 && slices.ContainsFunc(t.waiters, func(w *waiter) bool { return !w.patient && !slices.Contains(asked, w) }) &&
+			!t.hinted() {
+			d.look(t)
+		}
+		d.enqueue(t)
+		d.mu.Unlock()
+		for _, w := range none {
+			w.none(errNoJob)
+		}
+	})
+}
+
+// sendAway answers all waiting pops: the replica leaves, and another one can take them.
+func (d *dispatcher) sendAway() {
+	var all []*waiter
+	d.mu.Lock()
+	for _, t := range d.topics {
+		for _, w := range t.waiters {
+			w.timer.Stop()
+		}
+		all = append(all, t.waiters...)
+		t.waiters = nil
+	}
+	d.waiting = 0
+	d.mu.Unlock()
+	for _, w := range all {
+		w.none(errNoJob)
+	}
+}
+
+// awaited gives the topics that pops wait for here.
+func (d *dispatcher) awaited() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var names []string
+	for name, t := range d.topics {
+		if slices.ContainsFunc(t.waiters, func(w *waiter) bool { return w.patient }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// awaitedBy notes that pops wait for topics at another replica.
+func (d *dispatcher) awaitedBy(owner string, names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	for name, owners := range d.remote {
+		for other, until := range owners {
+			if now.After(until) {
+				delete(owners, other)
+			}
+		}
+		if len(owners) == 0 {
+			delete(d.remote, name)
+		}
+	}
+	for _, name := range names {
+		if d.remote[name] == nil {
+			d.remote[name] = make(map[string]time.Time)
+		}
+		d.remote[name][owner] = now.Add(remoteFor)
+	}
+}
+
+// setPaused notes which topics are paused now, and lets those go on that no longer are.
+func (d *dispatcher) setPaused(names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.paused
+	d.paused = make(map[string]bool, len(names))
+	for _, name := range names {
+		d.paused[name] = true
+	}
+	for name := range before {
+		if t := d.topics[name]; t != nil && !d.paused[name] {
+			t.due = t.silent
+			d.enqueue(t)
+		}
+	}
+}
+
+// pausedNames gives the paused topics.
+func (d *dispatcher) pausedNames() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names := make([]string, 0, len(d.paused))
+	for name := range d.paused {
+		names = append(names, name)
+	}
+	return names
+}
+
+// handlePop takes a pop request.
+func (a *acks) handlePop(r micro.Request) {
+	topic := strings.TrimPrefix(r.Subject(), a.subjects.prefix+".pop.")
+	if err := delay.CheckTopic(topic); err != nil {
+		a.answers.refuse(r, badRule("topic", topic, err))
+		return
+	}
+	wait, f := decodePop(r.Data(), a.limits)
+	if f == nil && r.Reply() == "" {
+		f = badShape("reply subject", "is missing: a pop is a request")
+	}
+	if f != nil {
+		a.answers.refuse(r, f)
+		return
+	}
+	a.dispatcher.pop(topic, r, wait, func(e envelope) { a.answers.reply(r, e, -1, nil) })
+}
+
+// decodePop decodes the payload of a pop: nothing, or {"wait": a delay of up to a minute}.
+func decodePop(data []byte, lim limits) (time.Duration, *fault) {
+	if len(data) == 0 {
+		return 0, nil
+	}
+	var request struct {
+		Wait jsontext.Value `json:"wait"`
+	}
+	if f := decodeRequest(data, &request); f != nil {
+		return 0, f
+	}
+	if !given(request.Wait) {
+		return 0, nil
+	}
+	lim.MaxDelay = maxWait
+	return lim.duration("wait", jsonScalar(request.Wait))
+}
