@@ -29,9 +29,9 @@ type jobReply struct {
 	TTR         jsontext.Value      `json:"ttr"`
 	MaxAttempts int                 `json:"max_attempts"`
 	Backoff     []jsontext.Value    `json:"backoff,omitempty"`
-	Expires     jsontext.Value      `json:"expires,omitempty"`
+	Expires     jsontext.Value      `json:"expires,omitzero"`
 	Headers     map[string][]string `json:"headers,omitempty"`
-	Body        jsontext.Value      `json:"body,omitempty"`
+	Body        jsontext.Value      `json:"body,omitzero"`
 	BodyBase64  string              `json:"body_base64,omitempty"`
 	BodyBytes   int                 `json:"body_bytes,omitzero"`
 	DeadReason  string              `json:"dead_reason,omitempty"`
