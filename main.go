@@ -80,7 +80,7 @@ func newRoot(env cli.Env) *cobra.Command {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.AddCommand(newServe(env), newDev(env), newVersion(env))
+	root.AddCommand(newServe(env), newDev(env), newCheck(env), newVersion(env))
 	root.AddCommand(cli.Commands(env)...)
 	return root
 }

@@ -18,9 +18,7 @@ func serve(ctx context.Context, cfg config.Config, log zerolog.Logger) error {
 	if cfg.NATS.PushStream != "" {
 		return &cli.UsageError{Err: errors.New("DQ_PUSH_STREAM: pushes through a stream are not supported yet, leave it empty")}
 	}
-	client, err := delay.Dial(delay.RedisOptions{
-		URL: cfg.Redis.URL, CA: cfg.Redis.CA, Cert: cfg.Redis.Cert, Key: cfg.Redis.Key, Log: log,
-	})
+	store, err := openStore(cfg, log)
 	if err != nil {
 		return err
 	}
@@ -29,17 +27,27 @@ func serve(ctx context.Context, cfg config.Config, log zerolog.Logger) error {
 		Log: log,
 	})
 	if err != nil {
-		return errors.Join(err, client.Close())
+		return errors.Join(err, store.Close())
 	}
 	log.Info().Str("version", version()).Str("nats", config.Redact(cfg.NATS.URL)).Str("redis", config.Redact(cfg.Redis.URL)).
 		Msg("bridge starts")
-	store := delay.NewStore(client, delay.StoreOptions{
-		Prefix: cfg.Prefix, Buckets: cfg.Buckets, MaxDelay: cfg.MaxDelay, WaitReplicas: cfg.Redis.WaitReplicas,
-	})
 	return bridge.New(link, store, bridge.Options{
 		Prefix: cfg.Prefix, Version: version(), Tick: cfg.Tick, MaxDelay: cfg.MaxDelay, MaxBody: cfg.MaxBody,
 		DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
 		DeadRetention: cfg.Dead.Retention, DeadMax: cfg.Dead.Max,
 		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Now: time.Now,
 	}, log).Run(ctx)
+}
+
+// openStore makes the store's client; it does not connect yet.
+func openStore(cfg config.Config, log zerolog.Logger) (*delay.Store, error) {
+	client, err := delay.Dial(delay.RedisOptions{
+		URL: cfg.Redis.URL, CA: cfg.Redis.CA, Cert: cfg.Redis.Cert, Key: cfg.Redis.Key, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return delay.NewStore(client, delay.StoreOptions{
+		Prefix: cfg.Prefix, Buckets: cfg.Buckets, MaxDelay: cfg.MaxDelay, WaitReplicas: cfg.Redis.WaitReplicas,
+	}), nil
 }

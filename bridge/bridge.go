@@ -132,6 +132,12 @@ func (s sink) Orphans(bucket, n int) {
 	s.b.log.Warn().Int("bucket", bucket).Int("ids", n).Msg("ids without a record are dropped")
 }
 
+func (s sink) Found(f delay.Finding) {
+	s.b.metrics.findings.WithLabelValues(f.Kind).Inc()
+	s.b.log.Error().Str("kind", f.Kind).Int("bucket", f.Bucket).Str("id", f.ID).Str("detail", f.Detail).Bool("mended", f.Mended).
+		Msg("store holds what should not be")
+}
+
 func (s sink) Dropped(old, over int) {
 	s.b.metrics.dropped.WithLabelValues("age").Add(float64(old))
 	s.b.metrics.dropped.WithLabelValues("number").Add(float64(over))

@@ -34,7 +34,7 @@ type metrics struct {
 	deliveries, redeliveries        prometheus.Counter
 	returned, finished, orphans     prometheus.Counter
 	verbs, rejections, errors, dead *prometheus.CounterVec
-	dropped                         *prometheus.CounterVec
+	dropped, findings               *prometheus.CounterVec
 	lateness                        *prometheus.HistogramVec
 
 	// mu guards the topics that have a label.
@@ -68,6 +68,7 @@ func newMetrics(queue *delay.Queue, h *health, log zerolog.Logger) *metrics {
 	m.rejections = vector("rejections_total", "Requests refused, by the code of their answer.", "code")
 	m.errors = vector("errors_total", "Duties that could not be done and are tried again.", "duty")
 	m.dead = vector("dead_total", "Jobs that died, by reason.", "reason")
+	m.findings = vector("findings_total", "What the sweep of the store met that should not be, by kind.", "kind")
 	m.dropped = vector("dead_dropped_total", "Dead jobs dropped for their age, or because there were too many.", "limit")
 	m.lateness = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "dqbridge_lateness_seconds", Help: "Time from due to delivery of first attempts, by topic.",

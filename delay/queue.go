@@ -17,6 +17,8 @@ type Sink interface {
 	Died(job DeadJob)
 	// Orphans: so many ids without a record were dropped from a bucket.
 	Orphans(bucket, n int)
+	// Found: the sweep met something that should not be, and mended it where it could.
+	Found(f Finding)
 	// Dropped: so many dead jobs were dropped, for their age, and because there were too many.
 	Dropped(old, over int)
 	// Paused gives the topics that are paused.
@@ -57,6 +59,7 @@ func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 	for b := range store.Buckets() {
 		q.tickers = append(q.tickers, &ticker{
 			bucket: b, store: store, sink: sink, tick: o.Tick, now: o.Now, wake: make(chan struct{}, 1),
+			sweep: newSweep(store, b, sink),
 		})
 	}
 	return q

@@ -83,6 +83,12 @@ var expireSource string
 //go:embed scripts/compact.lua
 var compactSource string
 
+//go:embed scripts/mend.lua
+var mendSource string
+
+//go:embed scripts/adjust.lua
+var adjustSource string
+
 //go:embed scripts/open.lua
 var openSource string
 
@@ -108,6 +114,8 @@ var (
 	emptyScript      = newScript("empty", preludeSource, emptySource)
 	retainScript     = newScript("retain", preludeSource, retainSource)
 	expireScript     = newScript("expire", preludeSource, expireSource)
+	mendScript       = newScript("mend", preludeSource, mendSource)
+	adjustScript     = newScript("adjust", preludeSource, adjustSource)
 	compactScript    = newScript("compact", preludeSource, compactSource)
 	openScript       = newScript("open", openSource)
 	beatScript       = newScript("beat", beatSource)

@@ -36,6 +36,7 @@ type ticker struct {
 	// cursor is how far the look through the active topics got, ms.
 	cursor   int64
 	nextLook time.Time
+	sweep    *sweep
 }
 
 // wakeIn makes the ticker run after d at the latest. It never blocks.
@@ -124,7 +125,7 @@ func (t *ticker) report(p Promotion) {
 	}
 }
 
-// look tells of topics that other replicas made ready, once a tick, some pages further each time.
+// look tells of topics that other replicas made ready, once a tick, some pages further each time, and sweeps a page.
 func (t *ticker) look(ctx context.Context) error {
 	if t.now().Before(t.nextLook) {
 		return nil
@@ -146,7 +147,7 @@ func (t *ticker) look(ctx context.Context) error {
 			break
 		}
 	}
-	return nil
+	return t.sweep.step(ctx)
 }
 
 // compact takes stale ids out of lists that have many of them: they come of finishes and replaces of ready jobs, and go
