@@ -131,15 +131,16 @@ func (d *dispatcher) plan() (r request, n int) {
 			d.rest(t)
 			subscribers = 0
 		}
-		if subscribers > 0 {
+		if subscribers > 0 && t.hinted() {
 			t.due = false // a probe is one; who listens has no pause
 		}
-		n += subscribers + pops
-		t.out += subscribers
-		t.popping += pops
+		// The hints may be gone since the topic was queued: only what is really asked for counts as out.
 		t.share(subscribers+pops, func(b, jobs int) {
 			forPops := min(pops, jobs)
 			pops -= forPops
+			n += jobs
+			t.out += jobs - forPops
+			t.popping += forPops
 			r.wants[b] = append(r.wants[b], delay.Want{Topic: t.name, N: jobs})
 			r.parts[b] = append(r.parts[b], part{topic: t, hint: t.hints[b], n: jobs - forPops, pops: forPops})
 		})

@@ -147,7 +147,7 @@ func (t *ticker) look(ctx context.Context) error {
 			break
 		}
 	}
-	return t.sweep.step(ctx)
+	return t.sweep.step(ctx, t.now())
 }
 
 // compact takes stale ids out of lists that have many of them: they come of finishes and replaces of ready jobs, and go
