@@ -32,11 +32,15 @@ const (
 func main() {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // from then on a second signal ends the program at once
+	// A second signal ends the program at once. Not the same one twice, though: a terminal, or timeout(1), sends it to
+	// the process and to its group.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	env := cli.Env{
 		Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Now: time.Now, Redact: config.Redact,
-		Colour: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
+		Colour:      isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
+		Terminal:    isTerminal(os.Stdout),
+		Interactive: isTerminal(os.Stderr) && isatty.IsTerminal(os.Stdin.Fd()),
 	}
 	os.Exit(report(run(ctx, os.Args[1:], env), os.Stderr))
 }
@@ -76,12 +80,11 @@ func newRoot(env cli.Env) *cobra.Command {
 	root := newServe(env)
 	root.Use, root.Short, root.Long = "dqbridge", "a delay queue between NATS and Redis", longAbout
 	root.SilenceUsage, root.SilenceErrors = true, true
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.AddCommand(newServe(env), newDev(env), newCheck(env), newVersion(env))
-	root.AddCommand(cli.Commands(env)...)
+	cli.Add(root, env, newServe(env), newDev(env), newCheck(env))
+	root.AddCommand(newVersion(env))
 	return root
 }
 

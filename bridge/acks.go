@@ -104,6 +104,10 @@ func (a *acks) byID(verb delay.Verb) func(micro.Request) {
 			a.answers.refuse(r, f)
 			return
 		}
+		if !batch && items[0].Fault != nil {
+			a.answers.refuse(r, items[0].Fault)
+			return
+		}
 		if !batch {
 			a.item(verb, &items[0], r, func(e envelope) { a.answers.reply(r, e, -1, nil) })
 			return
@@ -112,7 +116,7 @@ func (a *acks) byID(verb delay.Verb) func(micro.Request) {
 		for i := range items {
 			a.item(verb, &items[i], r, func(e envelope) {
 				if r.Reply() == "" && e.Code != http.StatusOK {
-					a.answers.reply(r, e, i, []byte(items[i].ID))
+					a.answers.reply(r, e, i, items[i].Raw)
 				}
 				if all, done := whole.add(i, e); done && r.Reply() != "" {
 					a.answers.reply(r, all, -1, nil)

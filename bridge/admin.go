@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,23 +122,34 @@ func decodeRequest(data []byte, into any) *fault {
 	}
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
-		return badShape("request", "is not one JSON object: "+excerpt(err.Error()))
+		return badInput("request", string(data), "one JSON object with "+strings.Join(fieldsOf(into), ", "))
 	}
 	field := strings.TrimPrefix(string(semantic.JSONPointer), "/")
-	if errors.Is(err, json.ErrUnknownName) {
-		return badShape(field, "is not a field of this request")
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return badShape(excerpt(field), "is not a field of this request, allowed are "+strings.Join(fieldsOf(into), ", "))
+	case field == "":
+		return badInput("request", string(data), "a JSON object with "+strings.Join(fieldsOf(into), ", "))
+	case semantic.GoType.Kind() == reflect.String:
+		return badInput(field, string(semantic.JSONValue), "a string")
 	}
-	if field == "" {
-		return badShape("request", "is not a JSON object")
-	}
-	return badInput(field, string(semantic.JSONValue), "a "+semantic.GoType.String())
+	return badInput(field, string(semantic.JSONValue), "a whole number")
 }
 
-// checked gives a fault where id or topic break their rules; an empty one is missing where it is needed.
-func checked(field, value string, rule func(string) error) *fault {
-	if value == "" {
-		return badShape(field, "is missing")
+// fieldsOf gives the names of the fields of a request, which into points to.
+func fieldsOf(into any) []string {
+	names := []string{}
+	for field := range reflect.TypeOf(into).Elem().Fields() {
+		names = append(names, field.Tag.Get("json"))
 	}
+	if len(names) == 0 {
+		return []string{"no fields"}
+	}
+	return names
+}
+
+// checked gives a fault where id or topic break their rules.
+func checked(field, value string, rule func(string) error) *fault {
 	if err := rule(value); err != nil {
 		return badRule(field, value, err)
 	}

@@ -29,8 +29,22 @@ type question interface {
 
 func headersOf(r micro.Request) nats.Header { return nats.Header(r.Headers()) }
 
-// refuse answers a fault of the message as a whole.
-func (a *answers) refuse(q question, f *fault) { a.reply(q, f.envelope(), -1, nil) }
+// refuse answers a fault of the message as a whole, while its handler runs: so that the service's own statistics count it.
+func (a *answers) refuse(q question, f *fault) {
+	r, isRequest := q.(micro.Request)
+	if !isRequest || r.Reply() == "" {
+		a.reply(q, f.envelope(), -1, nil)
+		return
+	}
+	a.metrics.rejected(f.Code)
+	data, err := f.envelope().encode()
+	if err == nil {
+		err = r.Error(strconv.Itoa(f.Code), f.Message, data)
+	}
+	if err != nil {
+		a.metrics.trouble("reply", err)
+	}
+}
 
 // reply sends an envelope, or announces it where it is an error and nobody waits. index is the position in an array
 // that it is about, with the element's own bytes; -1: the whole.

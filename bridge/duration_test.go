@@ -5,7 +5,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -31,16 +30,12 @@ func TestSecondsToMillis(t *testing.T) {
 	}
 }
 
-func TestSecondsToMillisIsLinear(t *testing.T) {
+func TestSecondsToMillisTakesLongTexts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0", 500_000)
 	for _, text := range []string{"1" + long, "0." + long + "1", "1" + long + "e-500000", "1e999999999", "1e-999999999"} {
-		start := time.Now()
 		if _, ok := secondsToMillis([]byte(text)); !ok {
 			t.Errorf("%s is no number", excerpt(text))
-		}
-		if took := time.Since(start); took > 100*time.Millisecond {
-			t.Errorf("%s took %v", excerpt(text), took)
 		}
 	}
 }

@@ -33,29 +33,34 @@ func (in *intake) handle(r micro.Request) {
 		return
 	}
 	if !batch {
+		if f := in.check(&jobs[0]); f != nil {
+			in.answers.refuse(r, f)
+			return
+		}
 		in.submit(r, &jobs[0], func(e envelope) { in.answers.reply(r, e, -1, nil) })
 		return
 	}
 	whole := &gathering{list: make([]envelope, len(jobs)), left: len(jobs)}
 	for i := range jobs {
 		raw := jobs[i].Raw
-		in.submit(r, &jobs[i], func(e envelope) {
+		done := func(e envelope) {
 			if r.Reply() == "" && e.Code != http.StatusOK {
 				in.answers.reply(r, e, i, raw)
 			}
 			if all, done := whole.add(i, e); done && r.Reply() != "" {
 				in.answers.reply(r, all, -1, nil)
 			}
-		})
+		}
+		if f := in.check(&jobs[i]); f != nil {
+			done(f.envelope())
+			continue
+		}
+		in.submit(r, &jobs[i], done)
 	}
 }
 
-// submit stores one job and tells what became of it, once.
+// submit stores one checked job and tells what became of it, once.
 func (in *intake) submit(r micro.Request, p *pushed, done func(envelope)) {
-	if f := in.check(p); f != nil {
-		done(f.envelope())
-		return
-	}
 	job := p.Job
 	if job.Expires > 0 {
 		in.dispatcher.expects(job.Topic)

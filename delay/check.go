@@ -30,8 +30,8 @@ const (
 	FoundOrphan = "orphan"
 	// FoundDouble: an id in two states.
 	FoundDouble = "double"
-	// FoundUnlisted: a ready job that is not in its topic's list, so that nobody would deliver it.
-	FoundUnlisted = "unlisted"
+	// FoundLost: a job in no state, so that nobody would deliver it.
+	FoundLost = "lost"
 	// FoundUnknown: a record of a format that this version does not know. It is left alone.
 	FoundUnknown = "unknown"
 	// FoundStale: entries of a list that stand for no ready job. They are harmless; reserve passes over them.
@@ -281,6 +281,9 @@ func (c *Checker) lists(ctx context.Context, b int, found *scanned) error {
 			topics[topic] = true
 		}
 	}
+	if err := c.keys(ctx, b, topics); err != nil {
+		return err
+	}
 	listed := make(map[string]bool)
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
 		if err := c.list(ctx, b, topic, found, listed); err != nil {
@@ -295,6 +298,20 @@ func (c *Checker) lists(ctx context.Context, b int, found *scanned) error {
 	}
 	slices.Sort(unlisted)
 	return c.mend(ctx, b, unlisted)
+}
+
+// keys adds the topics of all lists that there are, also of those that nothing else tells of.
+func (c *Checker) keys(ctx context.Context, b int, topics map[string]bool) error {
+	k := c.store.buckets[b]
+	node, err := c.store.node(ctx, k.fixed[keyPool])
+	if err != nil {
+		return err
+	}
+	scan := node.Scan(ctx, 0, k.lists+"*", checkPage).Iterator()
+	for scan.Next(ctx) {
+		topics[strings.TrimPrefix(scan.Val(), k.lists)] = true
+	}
+	return unavailable(scan.Err())
 }
 
 // list goes through one list.

@@ -21,15 +21,18 @@ func TestCheckFindsAndMends(t *testing.T) {
 	}{
 		"delayed entry lost": {func(ctx context.Context, client *redis.Client, k bucketKeys) {
 			client.ZRem(ctx, k.fixed[keyBucket], "late")
-		}, FoundUnlisted, 3},
+		}, FoundLost, 3},
 		"list entry lost": {func(ctx context.Context, client *redis.Client, k bucketKeys) {
 			client.LRem(ctx, k.lists+"t", 0, "now")
-		}, FoundUnlisted, 3},
+		}, FoundLost, 3},
 		"record lost": {func(ctx context.Context, client *redis.Client, k bucketKeys) {
 			client.HDel(ctx, k.fixed[keyPool], "late")
 		}, FoundOrphan, 2},
 		"unknown id in a list": {func(ctx context.Context, client *redis.Client, k bucketKeys) {
 			client.RPush(ctx, k.lists+"t", "nobody")
+		}, FoundStale, 3},
+		"list that nothing tells of": {func(ctx context.Context, client *redis.Client, k bucketKeys) {
+			client.RPush(ctx, k.lists+"zz", "nobody")
 		}, FoundStale, 3},
 		"unknown id in flight": {func(ctx context.Context, client *redis.Client, k bucketKeys) {
 			client.ZAdd(ctx, k.fixed[keyRunning], redis.Z{Score: 1, Member: "nobody"})
@@ -81,6 +84,10 @@ func TestCheckFindsAndMends(t *testing.T) {
 			if found := findings(t, store, false); len(found) > 0 {
 				t.Fatalf("after the repair: %+v", found)
 			}
+			if early, err := store.Reserve(ctx, "0.test", [][]Want{{{Topic: "t", N: 10}}}); err != nil || hasID(early, "late") {
+				t.Fatalf("the repair made a job ready before it is due: %+v (%v)", early, err)
+			}
+			store.Release(ctx, []Ack{{ID: "now", HasDelay: true, Delay: time.Second}})
 			snap, err := audit(ctx, client, store)
 			if err != nil || len(snap.faults) > 0 {
 				t.Fatalf("after the repair: %v %q", err, snap.faults)
@@ -126,6 +133,15 @@ func findings(t *testing.T, store *Store, repair bool) []Finding {
 func hasKind(found []Finding, kind string) bool {
 	for _, f := range found {
 		if f.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func hasID(reserved []Reserved, id string) bool {
+	for _, d := range reserved[0].Topics[0].Deliveries {
+		if d.ID == id {
 			return true
 		}
 	}

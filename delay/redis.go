@@ -92,11 +92,8 @@ func tlsConfig(o RedisOptions, u *url.URL) (*tls.Config, error) {
 	if !strings.HasPrefix(u.Scheme, "rediss") && o.CA == "" && o.Cert == "" {
 		return nil, nil //nolint:nilnil // no TLS is not an error
 	}
-	host, _, _ := strings.Cut(u.Host, ",")
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
+	// Without a ServerName each node's certificate is held against the name that was dialled.
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
 		pem, err := os.ReadFile(o.CA)
 		if err != nil {

@@ -130,24 +130,31 @@ func (s *Store) send(ctx context.Context, calls ...*call) error {
 
 // byNode groups calls by the client of the node that holds their keys; on one Redis that is one group.
 func (s *Store) byNode(ctx context.Context, calls []*call) map[*redis.Client][]*call {
-	if single, ok := s.client.(*redis.Client); ok {
-		return map[*redis.Client][]*call{single: calls}
-	}
-	groups := make(map[*redis.Client][]*call)
+	groups := make(map[*redis.Client][]*call, 1)
 	for _, c := range calls {
-		cluster, ok := s.client.(*redis.ClusterClient)
-		if !ok {
-			c.err = &UnavailableError{Cause: errors.New("unknown kind of redis client")}
-			continue
-		}
-		node, err := cluster.MasterForKey(ctx, c.keys[0])
+		node, err := s.node(ctx, c.keys[0])
 		if err != nil {
-			c.err = &UnavailableError{Cause: err}
+			c.err = err
 			continue
 		}
 		groups[node] = append(groups[node], c)
 	}
 	return groups
+}
+
+// node gives the client of the node that holds a key.
+func (s *Store) node(ctx context.Context, key string) (*redis.Client, error) {
+	switch client := s.client.(type) {
+	case *redis.Client:
+		return client, nil
+	case *redis.ClusterClient:
+		node, err := client.MasterForKey(ctx, key)
+		if err != nil {
+			return nil, &UnavailableError{Cause: err}
+		}
+		return node, nil
+	}
+	return nil, &UnavailableError{Cause: errors.New("unknown kind of redis client")}
 }
 
 // sendTo runs calls on one node. A call that finds its script missing ran nothing: it alone is sent again, with the source.

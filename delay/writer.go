@@ -13,9 +13,11 @@ const (
 	// takeJobs and takeBytes bound what a writer takes at once.
 	takeJobs  = 1024
 	takeBytes = 4 << 20
-	// queueBytes bounds the pushes that wait, queueAcks the verbs.
-	queueBytes = 64 << 20
-	queueAcks  = 1 << 20
+	// queueBytes bounds the pushes that wait, queueAcks the verbs somebody waits for; those nobody waits for have a
+	// reserve of their own, since their senders would not repeat them.
+	queueBytes  = 64 << 20
+	queueAcks   = 1 << 18
+	reserveAcks = 1 << 20
 	// overdue is how long what wants a reply may wait before its call is sent; later its sender has given up.
 	overdue = 2 * time.Second
 	// retryPause keeps a writer from spinning while Redis is away.
@@ -100,7 +102,7 @@ func (w *writer) add(o *order) error {
 	case w.stopped:
 		w.mu.Unlock()
 		return ErrStopped
-	case o.verb == verbPush && w.bytes+o.bytes() > queueBytes, o.verb != verbPush && w.acks >= queueAcks:
+	case o.verb == verbPush && w.bytes+o.bytes() > queueBytes, o.verb != verbPush && w.acks >= queueAcks && (o.waits || w.acks >= reserveAcks):
 		w.mu.Unlock()
 		return ErrBusy
 	}

@@ -1,7 +1,8 @@
 -- mend puts ids right that are in no state, in two, or without a record. Counters are not touched: adjust.lua does that.
 -- ARGV[3]: 1 to mend, 0 only to look. ARGV[4]: the longest list that is searched for an id. ARGV[5…]: ids.
 -- Returns for each id: fine | orphan (no record; its traces go) | double (in several sets; the one that delivers it first
--- stays) | unlisted (ready and not in its list; it is put there) | long (its list is too long to be searched) | unknown
+-- stays) | lost (in no set and in no list; it is delayed again where it is due later, else ready) | long (its list is too
+-- long to be searched) | unknown
 -- (a record of a format that is not known; it is left alone).
 redis.call('ZREM', running, '')
 local us = now()
@@ -17,7 +18,7 @@ local function without_record(id)
   return traces > 0 and 'orphan' or 'fine'
 end
 
-local function with_record(id, topic)
+local function with_record(id, topic, due)
   local sets = {}
   for _, set in ipairs({ running, bucket, dead }) do
     if redis.call('ZSCORE', set, id) then sets[#sets + 1] = set end
@@ -32,20 +33,25 @@ local function with_record(id, topic)
   local list = lists .. topic
   if redis.call('LLEN', list) > longest then return 'long' end
   if redis.call('LPOS', list, id) then return 'fine' end
-  if mend then enlist('RPUSH', topic, { id }, us) end
-  return 'unlisted'
+  if mend and due > us / 1000 then
+    redis.call('ZADD', bucket, int(due), id)
+  elseif mend then
+    enlist('RPUSH', topic, { id }, us)
+  end
+  return 'lost'
 end
 
 local replies = {}
 for i = 5, #ARGV do
   local record = redis.call('HGET', pool, ARGV[i])
-  local topic = record and record:match('^1o?e? (%S+) %d+ %d+ %d+ %d+')
+  local topic, due
+  if record then topic, due = record:match('^1o?e? (%S+) %d+ %d+ (%d+) %d+') end
   if not record then
     replies[#replies + 1] = without_record(ARGV[i])
   elseif not topic then
     replies[#replies + 1] = 'unknown'
   else
-    replies[#replies + 1] = with_record(ARGV[i], topic)
+    replies[#replies + 1] = with_record(ARGV[i], topic, tonumber(due))
   end
 end
 return replies

@@ -22,6 +22,10 @@ for i = #ids, 1, -1 do
 end
 for topic, list in pairs(groups) do
   enlist('LPUSH', topic, list, us)
+  -- A list that held only this lease has been ready since its first job was due, not since now.
+  local record = redis.call('HGET', pool, list[#list])
+  local due = record and record:match('^%S+ %S+ %d+ %d+ (%d+)')
+  if due then redis.call('ZADD', active, 'LT', due, topic) end
   count('r', topic, #list)
   count('i', topic, -#list)
 end

@@ -135,7 +135,7 @@ func Push(ctx context.Context, o Options) (Result, error) {
 	}
 	began := o.Now()
 	if err := p.run(ctx, made, time.Time{}); err != nil {
-		return Result{}, err
+		return Result{}, errors.Join(err, cancel(ctx, nc, o.Prefix, made))
 	}
 	r := Result{Workload: "push", Jobs: o.Jobs, Seconds: o.Now().Sub(began).Seconds()}
 	r.PerSecond = float64(r.Jobs) / r.Seconds

@@ -30,6 +30,9 @@ func newBench(env Env) *cobra.Command {
 		Example: "  dqbridge bench lateness --rate 500 --jobs 10000 --min-delay 1s --max-delay 5s",
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"push", "drain", "lateness"},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "drain" {
+				o.MinDelay = 0 // all are due at one moment
+			}
 			if err := o.Check(); err != nil {
 				return usagef("%w", err)
 			}
