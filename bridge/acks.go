@@ -78,7 +78,7 @@ func (a *acks) answer(msg *nats.Msg, s ackSubject) {
 		a.answers.refuse(message{msg}, f)
 		return
 	}
-	a.dispatcher.answered(flightKey{a.queue.BucketOf(s.id), s.token})
+	a.dispatcher.answered(flightKey{a.queue.BucketOf(s.id), s.token}, delay.Verb(v.Verb) != delay.VerbTouch)
 	ack := delay.Ack{ID: s.id, Push: s.push, Token: s.token, Delay: v.Delay, HasDelay: v.HasDelay, Reason: burial(v.Reason)}
 	a.settle(delay.Verb(v.Verb), ack, message{msg}, func(e envelope) { a.answers.reply(message{msg}, e, -1, nil) })
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -58,7 +59,7 @@ func (a *answers) reply(q question, e envelope, index int, element []byte) {
 		}
 		return
 	}
-	data, err := e.encode()
+	data, err := a.fit(e)
 	if err != nil {
 		a.log.Error().Err(err).Msg("reply cannot be encoded")
 		return
@@ -72,6 +73,32 @@ func (a *answers) reply(q question, e envelope, index int, element []byte) {
 	if err := a.link.PublishMsg(msg); err != nil {
 		a.metrics.trouble("reply", err)
 	}
+}
+
+// shortMessage is how long the messages of an array's answers are where they would not fit into one reply otherwise.
+const shortMessage = 120
+
+// fit encodes an envelope. Where the answers to an array are too long for a message, their texts are cut.
+func (a *answers) fit(e envelope) ([]byte, error) {
+	data, err := e.encode()
+	list, isList := e.Data.([]envelope)
+	if limit := a.link.MaxPayload(); err != nil || !isList || limit == 0 || int64(len(data)) <= limit {
+		return data, err
+	}
+	cut := slices.Clone(list)
+	for i := range cut {
+		cut[i].Message = excerptOf(cut[i].Message, shortMessage)
+		if cut[i].Code != http.StatusOK {
+			cut[i].Data = nil
+		}
+	}
+	e.Data = cut
+	data, err = e.encode()
+	if err == nil && int64(len(data)) > a.link.MaxPayload() {
+		e.Data, e.Message = nil, e.Message+", the answers do not fit into one message"
+		return e.encode()
+	}
+	return data, err
 }
 
 // reject announces on dq.event.rejected what nobody is told of otherwise.

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dqbridge/dqbridge/delay"
@@ -91,7 +92,11 @@ func (d *dispatcher) decide(ctx context.Context, b *batch) {
 	if b.err != nil {
 		d.metrics.trouble("deliver", b.err)
 	}
-	certain, back := d.sort(b)
+	certain, settled, back := d.sort(b)
+	for _, f := range slices.Concat(certain, settled) {
+		d.metrics.delivered(f)
+		d.events.delivered(f, d.now())
+	}
 	if len(certain) > 0 {
 		d.confirm(ctx, b, certain)
 	}
@@ -138,52 +143,50 @@ func (d *dispatcher) expects(name string) {
 	d.topic(name).expiring = true
 }
 
-// sort divides a batch into what was delivered and what was not, and notes which topics have listeners.
-func (d *dispatcher) sort(b *batch) (certain, back []*flight) {
+// sort divides a batch into what was delivered and must be confirmed, what was delivered and is settled already, and
+// what was not delivered; and it notes which topics have listeners.
+func (d *dispatcher) sort(b *batch) (certain, settled, back []*flight) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	quiet := make(map[*topic]bool)
+	heard := make(map[*topic]bool)
 	for _, f := range b.flights {
+		landed := d.flights[f.key] != f
+		denied := f.pop == "" && d.link.deniedSince(d.subjects.ready(f.topic.name), b.refusals)
+		if denied {
+			d.metrics.errors.WithLabelValues("publish: denied").Inc()
+		}
+		unheard := f.silent || denied
 		switch {
-		case d.flights[f.key] != f:
-			// It was settled, and with that its flight ended.
-		case f.answered:
-			if f.pop == "" {
-				quiet[f.topic] = false
-			}
-		case b.err != nil:
+		case f.settling, landed && b.err == nil && !unheard:
+			settled = append(settled, f)
+		case landed:
+			continue // its lease ran out, or somebody removed the job
+		case !f.answered && (b.err != nil || unheard):
 			back = append(back, f)
-		case f.pop != "" && f.silent:
-			back = append(back, f) // who asked is gone; that says nothing of subscribers
-		case f.pop != "":
-			certain = append(certain, f)
-		case f.silent || d.link.deniedSince(d.subjects.ready(f.topic.name), b.refusals):
-			back = append(back, f)
-			if _, known := quiet[f.topic]; !known {
-				quiet[f.topic] = true
-			}
 		default:
 			certain = append(certain, f)
-			quiet[f.topic] = false
+		}
+		// A pop says nothing of subscribers, and neither does a batch that failed.
+		if f.pop == "" && (f.answered || b.err == nil) {
+			heard[f.topic] = heard[f.topic] || f.answered || !unheard
 		}
 	}
-	for t, silent := range quiet {
-		if silent {
-			d.silence(t)
-		} else {
-			d.heard(t)
-		}
-	}
-	if b.err != nil {
-		d.probeAgain(back)
-	}
-	return certain, back
+	d.draw(b, heard)
+	return certain, settled, back
 }
 
-// probeAgain lets silent topics be tried again although nothing was learned of them. The caller holds mu.
-func (d *dispatcher) probeAgain(flights []*flight) {
-	for _, f := range flights {
-		if f.topic.silent && !f.topic.due {
+// draw takes the conclusions of a batch for its topics. A silent topic of which nothing was learned is tried again.
+// The caller holds mu.
+func (d *dispatcher) draw(b *batch, heard map[*topic]bool) {
+	for t, somebody := range heard {
+		if somebody {
+			d.heard(t)
+		} else {
+			d.silence(t)
+		}
+	}
+	for _, f := range b.flights {
+		if _, known := heard[f.topic]; !known && f.topic.silent && !f.topic.due {
 			d.rest(f.topic)
 		}
 	}
@@ -215,7 +218,7 @@ func (d *dispatcher) confirm(ctx context.Context, b *batch, flights []*flight) {
 	}
 }
 
-// delivered counts confirmed deliveries, and ends the flights of those that are over already.
+// delivered ends the flights of confirmed deliveries that are over already, and notes when the others should be.
 func (d *dispatcher) delivered(flights []*flight, done []bool) {
 	var over []flightKey
 	now := d.now()
@@ -224,8 +227,6 @@ func (d *dispatcher) delivered(flights []*flight, done []bool) {
 			over = append(over, f.key)
 			continue
 		}
-		d.metrics.delivered(f)
-		d.events.delivered(f, now)
 		if f.ttr == 0 {
 			over = append(over, f.key)
 			continue

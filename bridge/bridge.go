@@ -42,7 +42,10 @@ type Options struct {
 	Now func() time.Time
 }
 
-const maxBatch = 1000
+const (
+	maxBatch     = 1000
+	flushTimeout = time.Second
+)
 
 // Bridge is one replica: it joins a store and a NATS system.
 type Bridge struct {
@@ -182,6 +185,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 	service, err := b.serve()
 	if err == nil {
 		b.service = service
+		// The server has the subscriptions before anybody is told that the bridge serves; it ends early where ctx does.
+		_ = b.insist(ctx, "subscribe", func() error { return b.link.FlushTimeout(flushTimeout) })
 		b.health.started.Store(true)
 		b.log.Info().Str("prefix", b.options.Prefix).Str("store", b.queue.ID()).Msg("bridge serves")
 		<-ctx.Done()
@@ -273,7 +278,7 @@ func (b *Bridge) leave(ctx context.Context, stopDispatching func()) {
 	b.replicas.unsubscribe()
 	b.drained(ctx, func() int { return b.standing })
 	b.queue.Stop(ctx)
-	_ = b.link.FlushTimeout(time.Second) // fails only where the connection is gone
+	_ = b.link.FlushTimeout(flushTimeout) // fails only where the connection is gone
 	b.log.Info().Msg("bridge has left")
 }
 

@@ -45,8 +45,9 @@ func tooLarge(field string, held, allowed int, unit string) *fault {
 
 // excerpt returns the beginning of s, at most about 60 bytes, with all that does not print escaped:
 // a held value comes from a stranger and goes to logs, headers and terminals.
-func excerpt(s string) string {
-	const limit = 60
+func excerpt(s string) string { return excerptOf(s, 60) }
+
+func excerptOf(s string, limit int) string {
 	if s == "" {
 		return `""`
 	}

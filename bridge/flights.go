@@ -25,8 +25,9 @@ type flight struct {
 	late time.Duration
 	// pop is where a pop waits for it, empty for subscribers; pops take no place in the window.
 	pop string
-	// silent: nobody listened. answered: the worker has answered, so there is nothing to confirm.
-	silent, answered bool
+	// silent: nobody listened. answered: the worker has answered. settling: with a verb that ends the flight, so there is
+	// nothing to confirm.
+	silent, answered, settling bool
 	// until is when it should be over, by the local clock: a lease or a TTR later.
 	until time.Time
 }
@@ -70,11 +71,12 @@ func (d *dispatcher) unheard(key flightKey) {
 }
 
 // answered notes that the worker of a delivery has answered: whoever answers has it.
-func (d *dispatcher) answered(key flightKey) {
+func (d *dispatcher) answered(key flightKey, settling bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f := d.flights[key]; f != nil {
 		f.answered = true
+		f.settling = f.settling || settling
 	}
 }
 

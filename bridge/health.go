@@ -29,6 +29,8 @@ type health struct {
 	log     zerolog.Logger
 	started atomic.Bool
 	redis   atomic.Bool
+	// answers counts Redis's answers in a row; run alone uses it.
+	answers int
 	natsUp  atomic.Bool
 }
 
@@ -53,7 +55,17 @@ func (h *health) look(ctx context.Context, first bool) {
 	if ctx.Err() != nil {
 		return
 	}
-	if was := h.redis.Swap(err == nil); first || was != (err == nil) {
+	// After an outage the client's pool may refuse to dial for up to a second more: Redis is back when it answers twice.
+	if err != nil {
+		h.answers = 0
+	} else {
+		h.answers++
+	}
+	if first {
+		h.answers *= 2
+	}
+	up := h.answers > 1
+	if was := h.redis.Swap(up); first || was != up {
 		h.say("redis", err)
 	}
 	connected := h.link.IsConnected()

@@ -66,11 +66,12 @@ func (s *httpServer) stop() {
 }
 
 func (s *httpServer) handler(local bool) http.Handler {
+	guarded := http.NewServeMux()
+	guarded.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", verdict(s.health.alive))
 	mux.HandleFunc("GET /readyz", verdict(s.health.ready))
-	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
-	mux.Handle("GET /metrics", s.guard(metrics))
+	mux.Handle("/", s.guard(guarded))
 	if local && s.token == "" {
 		return onlyLocal(mux)
 	}

@@ -40,6 +40,10 @@ func (in *intake) handle(r micro.Request) {
 		in.submit(r, &jobs[0], func(e envelope) { in.answers.reply(r, e, -1, nil) })
 		return
 	}
+	if f := in.answerable(r, jobs); f != nil {
+		in.answers.refuse(r, f)
+		return
+	}
 	whole := &gathering{list: make([]envelope, len(jobs)), left: len(jobs)}
 	for i := range jobs {
 		raw := jobs[i].Raw
@@ -57,6 +61,19 @@ func (in *intake) handle(r micro.Request) {
 		}
 		in.submit(r, &jobs[i], done)
 	}
+}
+
+// answerable refuses an array whose answers would not fit into one message: it would be stored and never answered.
+func (in *intake) answerable(r micro.Request, jobs []pushed) *fault {
+	const perJob, perIDByte = 80 + shortMessage, 2
+	size := perJob * len(jobs)
+	for i := range jobs {
+		size += perIDByte * len(jobs[i].Job.ID)
+	}
+	if limit := in.link.MaxPayload(); r.Reply() != "" && limit > 0 && int64(size) > limit {
+		return tooLarge("array", size, int(limit), "bytes of answers")
+	}
+	return nil
 }
 
 // submit stores one checked job and tells what became of it, once.

@@ -53,6 +53,8 @@ type replicas struct {
 	revived map[int]bool
 	slots   []delay.Slot
 	leaving bool
+	// twice holds the reply subjects of acks that came while two subscriptions were there; nil else.
+	twice map[string]bool
 
 	// notes guards noted: the lines of the notes to other replicas, by subject; wake has room for one note that there
 	// are some.
@@ -78,7 +80,7 @@ func (r *replicas) adopt(slot int, slots []delay.Slot) error {
 	if r.own != nil && slot == r.slot {
 		return nil
 	}
-	sub, err := r.link.Subscribe(r.subjects.acks(slot), r.acks.handle)
+	sub, err := r.link.Subscribe(r.subjects.acks(slot), r.once)
 	if err != nil {
 		return fmt.Errorf("subscribe acks: %w", err)
 	}
@@ -208,6 +210,7 @@ func (r *replicas) others() (alive, covered bool) {
 func (r *replicas) leave(ctx context.Context) (covered bool) {
 	r.mu.Lock()
 	r.leaving = true
+	r.handOver()
 	r.mu.Unlock()
 	check := time.NewTicker(delay.BeatEvery / 10)
 	defer check.Stop()
@@ -224,6 +227,35 @@ func (r *replicas) leave(ctx context.Context) (covered bool) {
 		case <-ctx.Done():
 			return false
 		}
+	}
+}
+
+// handOver puts the subscription to the own acks into the queue group of those who will take them, so that each ack is
+// handled once. Nothing is delivered any more, so no answer of the server need come to a plain one. The caller holds mu.
+func (r *replicas) handOver() {
+	if r.own == nil {
+		return
+	}
+	r.twice = make(map[string]bool)
+	sub, err := r.link.QueueSubscribe(r.subjects.acks(r.slot), ackQueue, r.once)
+	if err != nil {
+		return // the connection is gone, and with it the acks
+	}
+	plain := r.own
+	r.own = sub
+	_ = plain.Unsubscribe() // as above
+}
+
+// once passes an ack on, but for one that the other subscription has passed on already.
+func (r *replicas) once(msg *nats.Msg) {
+	r.mu.Lock()
+	again := r.twice != nil && msg.Reply != "" && r.twice[msg.Reply]
+	if r.twice != nil && msg.Reply != "" {
+		r.twice[msg.Reply] = true
+	}
+	r.mu.Unlock()
+	if !again {
+		r.acks.handle(msg)
 	}
 }
 

@@ -133,11 +133,11 @@ var ErrStream = errors.New("a stream captures subjects of the bridge")
 // checkStreams refuses where a stream captures what bridges answer. A NATS without JetStream, or one that does not
 // tell this account, has none.
 func (b *Bridge) checkStreams() error {
-	probes := []string{
-		b.subjects.push(), b.subjects.push() + ".any", b.subjects.verb("finish"), b.subjects.ack("0.any", "any", 1, 1),
-		b.subjects.verb("pop.any"), b.subjects.admin("get"),
+	taken := []string{b.subjects.push(), b.subjects.push() + ".>", b.subjects.pop(), b.options.Prefix + ".ack.>", b.subjects.admin("*")}
+	for _, verb := range []delay.Verb{delay.VerbFinish, delay.VerbTouch, delay.VerbRelease, delay.VerbBury} {
+		taken = append(taken, b.subjects.verb(string(verb)))
 	}
-	for _, subject := range probes {
+	for _, subject := range taken {
 		request, err := json.Marshal(map[string]string{"subject": subject})
 		if err != nil {
 			return fmt.Errorf("look for streams: %w", err)
@@ -150,7 +150,7 @@ func (b *Bridge) checkStreams() error {
 			Streams []string `json:"streams"`
 		}
 		if json.Unmarshal(msg.Data, &answer) == nil && len(answer.Streams) > 0 {
-			return fmt.Errorf("%w: stream %s captures %s; let it capture no more than %s",
+			return fmt.Errorf("%w: stream %s captures %s or some of it; let it capture no more than %s",
 				ErrStream, answer.Streams[0], subject, b.subjects.ready(">"))
 		}
 	}

@@ -31,6 +31,7 @@ type modelJob struct {
 	token    uint64 // of the last delivery
 	leased   bool
 	released bool // the last delivery ended by a release
+	buried   bool // the job died by a bury
 	n        int
 }
 
@@ -237,8 +238,8 @@ func (m *storeMachine) Reserve(t *rapid.T) {
 				!bytes.Equal(d.Headers, j.job.Headers) || d.TTR != j.job.TTR || d.Raw != j.job.Raw || !j.moved && d.Delay != j.job.Delay || d.Expires != j.job.Expires {
 				t.Fatalf("reserved %+v, want attempt %d of %v", d.Job.ID, j.n+1, j)
 			}
-			j.state, j.leased, j.token, j.push = InFlight, true, d.Token, d.Push
 			j.released = false
+			j.state, j.leased, j.token, j.push = InFlight, true, d.Token, d.Push
 			j.deadline = m.model.now + 1 // a lease is shorter than a unit
 			m.model.acks = append(m.model.acks, Ack{ID: d.ID, Push: d.Push, Token: d.Token})
 		}
@@ -374,6 +375,9 @@ func (m *storeMachine) refusal(a Ack, j *modelJob, push uint64) error {
 		return ErrOtherPush
 	case a.Token != 0 && a.Token != j.token:
 		return ErrOldAttempt
+	case j.state == InFlight && j.leased && j.job.TTR == 0:
+		delete(m.model.jobs, a.ID) // its worker has it, and with that it is gone
+		return ErrNotFound
 	}
 	return nil
 }
@@ -405,7 +409,7 @@ func (m *storeMachine) Release(t *rapid.T) {
 	if want == nil && !same {
 		j.certain()
 		j.end(m.model.now, pause, a.HasDelay)
-		j.released = j.state != Dead
+		j.released = true
 		if (r.Died != nil) != (j.state == Dead) {
 			t.Fatalf("release %+v: %+v, model %v", a, r, j)
 		}
@@ -440,8 +444,8 @@ func (m *storeMachine) Bury(t *rapid.T) {
 	r := m.store.Bury(m.ctx, []Ack{a})[0]
 	j := m.model.jobs[a.ID]
 	want := m.refusal(a, j, push)
-	same := want == nil && j.state == Dead && a.Token != 0
-	if want == nil && !same && (j.state == Dead || a.Token != 0 && j.state != InFlight) {
+	same := want == nil && j.state == Dead && a.Token != 0 && j.buried
+	if want == nil && !same && j.state == Dead {
 		want = ErrState
 	}
 	if !errors.Is(r.Err, want) {
@@ -449,7 +453,7 @@ func (m *storeMachine) Bury(t *rapid.T) {
 	}
 	if want == nil && !same {
 		j.certain()
-		j.state, j.released = Dead, false
+		j.state, j.released, j.buried = Dead, false, true
 		if r.Died == nil || r.Died.Reason != "buried: no good" || r.Died.ID != a.ID || !bytes.Equal(r.Died.Body, j.job.Body) {
 			t.Fatalf("bury %+v: %+v", a, r)
 		}
@@ -473,7 +477,7 @@ func (m *storeMachine) Kick(t *rapid.T) {
 		if k.Err != nil || k.Topic != j.job.Topic {
 			t.Fatalf("kick %q: %+v, model %v", id, k, j)
 		}
-		j.state, j.n, j.first, j.released = Ready, 0, m.model.now, false
+		j.state, j.n, j.first, j.released, j.buried = Ready, 0, m.model.now, false, false
 		j.moved = j.moved || j.job.Expires > 0
 	}
 }

@@ -57,7 +57,7 @@ func Dial(o RedisOptions) (redis.UniversalClient, error) {
 	universal := &redis.UniversalOptions{
 		Addrs: strings.Split(u.Host, ","), Username: u.User.Username(), Password: password, TLSConfig: security,
 		MaxRetries: -1, DialTimeout: dialTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout,
-		ContextTimeoutEnabled: true, PoolSize: poolSize, DisableIdentity: true,
+		ContextTimeoutEnabled: true, PoolSize: poolSize, DialerRetries: 1, DisableIdentity: true,
 	}
 	switch many {
 	case "cluster":
@@ -79,7 +79,7 @@ func dialOne(address string, security *tls.Config) (redis.UniversalClient, error
 	options.MaxRetries = -1
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = dialTimeout, callTimeout, callTimeout
 	options.ContextTimeoutEnabled = true
-	options.PoolSize = poolSize
+	options.PoolSize, options.DialerRetries = poolSize, 1
 	options.DisableIdentity = true
 	if security != nil {
 		options.TLSConfig = security

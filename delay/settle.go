@@ -146,9 +146,9 @@ func settledOf(a *Ack, bucket int, reply any) Settled {
 	switch outcome := text(entries[0]); outcome {
 	case "ok", "same":
 	case "none":
-		return Settled{State: Unknown, Err: ErrNotFound}
+		result.State, result.Err = Unknown, ErrNotFound
 	case "push":
-		return Settled{State: Unknown, Err: ErrOtherPush}
+		result.State, result.Err = Unknown, ErrOtherPush
 	case "attempt":
 		result.Err = ErrOldAttempt
 	default:

@@ -7,16 +7,15 @@ local replies = {}
 local letters = { delayed = 'd', ready = 'r', inflight = 'i' }
 for i = 3, #ARGV, 5 do
   local id, push, token, attempt, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local outcome, t, record, state, score = flight(id, push, token, attempt)
+  local outcome, t, record, state, score, gone = flight(id, push, token, attempt)
   if outcome ~= 'ok' then
-    replies[#replies + 1] = reply(outcome, state, score)
+    replies[#replies + 1] = reply(outcome, state, score, gone)
   elseif state == 'dead' then
-    replies[#replies + 1] = reply(token ~= '' and 'same' or 'state', state, score)
-  elseif token ~= '' and state ~= 'inflight' then
-    replies[#replies + 1] = reply('state', state, score)
+    local same = token ~= '' and t.phase == 'b'
+    replies[#replies + 1] = reply(same and 'same' or 'state', state, score)
   else
     certain(t)
-    t.reason = reason
+    t.reason, t.phase = reason, 'b'
     land(id, t, letters[state], nil, us)
     state, score = state_of(id)
     replies[#replies + 1] = reply('ok', state, score, format_try(t), record, body_of(id, record))

@@ -1,21 +1,33 @@
 -- flight: beside the prelude for the verbs that workers send about a delivery.
 -- Each entry names id, push and token of an ack ('' by id), and the attempt it is about ('' any).
 
--- flight gives the job's tries value, record, state and score; or only a word: none, push (the id belongs to another
--- push now), attempt (an older delivery).
+-- hand_over removes a job without a TTR whose worker answers before its delivery was confirmed: it is gone with that.
+local function hand_over(id, t)
+  remove({ id })
+  redis.call('ZREM', running, id)
+  count('i', t.topic, -1)
+  return 'none', nil, nil, nil, nil, format_try(t)
+end
+
+-- flight gives the job's tries value, record, state and score behind the word ok; else a word, and where there is a job
+-- the same: none (with the tries value of a delivery that ended by this, last), push (the id belongs to another push
+-- now), attempt (an older delivery).
 local function flight(id, push, token, attempt)
   local record = redis.call('HGET', pool, id)
   if not record then return 'none' end
-  local topic, current = record:match('^%S+ (%S+) (%d+)')
+  local topic, current, ttr = record:match('^%S+ (%S+) (%d+) %d+ %d+ (%d+)')
   if push ~= '' and push ~= current then return 'push' end
   local t = parse_try(redis.call('HGET', tries, id))
   if not t or t.push ~= current then
     t = first_try(current, topic)
   end
+  local state, score = state_of(id)
   local number = t.n - t.base + (t.phase == 'l' and 1 or 0)
-  if token ~= '' and token ~= t.token then return 'attempt', t, record, state_of(id) end
-  if attempt ~= '' and tonumber(attempt) ~= number then return 'attempt', t, record, state_of(id) end
-  return 'ok', t, record, state_of(id)
+  if token ~= '' and token ~= t.token or attempt ~= '' and tonumber(attempt) ~= number then
+    return 'attempt', t, record, state, score
+  end
+  if ttr == '0' and state == 'inflight' and t.phase == 'l' then return hand_over(id, t) end
+  return 'ok', t, record, state, score
 end
 
 -- certain counts the attempt of a delivery that is only leased: a worker that answers has it.

@@ -63,7 +63,8 @@ local function behead(topic, n)
 end
 
 -- The value of tries: push, token, deliveries ever, deliveries before the present budget, owner, phase, topic, reason.
--- Phases: l leased, c confirmed, r released, v lease returned or run out, t TTR ran out, b dead.
+-- Phases, by what the last delivery came to: l leased, c confirmed, r released, v lease returned or run out, t TTR ran
+-- out, b buried.
 local function parse_try(v)
   if not v then return nil end
   local push, token, n, base, owner, phase, topic, reason =
@@ -127,7 +128,6 @@ local function land(id, t, from, pause, us)
   local ms = us / 1000
   if not pause then
     redis.call('ZADD', dead, int(ms), id)
-    t.phase = 'b'
     count('x', t.topic, 1)
   elseif pause > 0 then
     redis.call('ZADD', bucket, int(math.ceil(ms) + pause), id)

@@ -6,9 +6,9 @@ local us = now()
 local replies = {}
 for i = 3, #ARGV, 5 do
   local id, push, token, attempt, delay = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local outcome, t, record, state, score = flight(id, push, token, attempt)
+  local outcome, t, record, state, score, gone = flight(id, push, token, attempt)
   if outcome ~= 'ok' then
-    replies[#replies + 1] = reply(outcome, state, score)
+    replies[#replies + 1] = reply(outcome, state, score, gone)
   elseif state ~= 'inflight' then
     local same = token ~= '' and t.phase == 'r'
     replies[#replies + 1] = reply(same and 'same' or 'state', state, score)

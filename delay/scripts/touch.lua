@@ -6,7 +6,7 @@ local us = now()
 local replies = {}
 for i = 3, #ARGV, 4 do
   local id = ARGV[i]
-  local outcome, t, record, state, score = flight(id, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+  local outcome, t, record, state, score, gone = flight(id, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
   if outcome == 'ok' and state ~= 'inflight' then outcome = 'state' end
   local ttr = outcome == 'ok' and tonumber(record:match('^%S+ %S+ %d+ %d+ %d+ (%d+)')) or 0
   if ttr > 0 then
@@ -15,6 +15,7 @@ for i = 3, #ARGV, 4 do
     redis.call('ZADD', running, int(score), id)
     redis.call('HSET', tries, id, format_try(t))
   end
-  replies[#replies + 1] = reply(outcome, state, score)
+  replies[#replies + 1] = reply(outcome, state, score, gone)
 end
+commit_counts()
 return replies
