@@ -48,6 +48,23 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"push", "a"}, 1, "nats://***@127.0.0.1:1"},
 		{[]string{"watch"}, 1, "nats://***@127.0.0.1:1"},
 		{[]string{"dev", "there"}, 2, "unknown command"},
+		{[]string{"--help"}, 0, "Look at what is stored and change it:"},
+		{[]string{"purge", "--help"}, 0, "dqbridge purge mail --state dead"},
+		{[]string{"completion", "bash"}, 0, "__start_dqbridge"},
+		{[]string{"completion", "zsh"}, 0, "#compdef dqbridge"},
+		{[]string{"completion", "fish"}, 0, "fish completion for dqbridge"},
+		{[]string{"get"}, 2, "get wants ID, got 0 arguments"},
+		{[]string{"finish"}, 2, "finish wants ID..., got 0 arguments"},
+		{[]string{"get", "a", "b"}, 2, "get wants ID, got 2 arguments"},
+		{[]string{"get", "\xff"}, 2, "is not UTF-8"},
+		{[]string{"get", "a", "--body", "--json"}, 2, "[body json]"},
+		{[]string{"list", "a", "--all", "--limit", "1"}, 2, "[limit all]"},
+		{[]string{"get", "a"}, 1, "nats://***@127.0.0.1:1"},
+		{[]string{"pop", "a"}, 1, "nats://***@127.0.0.1:1"},
+		{[]string{"finish", "a"}, 1, "nats://***@127.0.0.1:1"},
+		{[]string{"stats", "--watch"}, 1, "nats://***@127.0.0.1:1"},
+		{[]string{"list"}, 2, "list wants a TOPIC"},
+		{[]string{"purge", "a", "--state", "dead"}, 2, "--yes"},
 	} {
 		code, out := execute(t, test.args...)
 		if code != test.code || !strings.Contains(out, test.text) || strings.Contains(out, "hunter2") {

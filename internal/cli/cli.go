@@ -19,11 +19,39 @@ type Env struct {
 	Now            func() time.Time
 	Redact         func(string) string // makes a URL fit for an error
 	Colour         bool                // Stdout is a terminal that shows colours
+	Terminal       bool                // Stdout is a terminal
+	Interactive    bool                // somebody sees Stderr and can answer on Stdin
 }
 
-// Commands are all client commands.
-func Commands(env Env) []*cobra.Command {
-	return []*cobra.Command{newPush(env), newWatch(env), newBench(env)}
+// The groups of commands in the help.
+const (
+	groupRun     = "run"
+	groupJobs    = "jobs"
+	groupOperate = "operate"
+)
+
+// Add adds all client commands to the program. own are its other commands, which run the bridge.
+func Add(root *cobra.Command, env Env, own ...*cobra.Command) {
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{groupRun, "Run the bridge, and look after its store:", own},
+		{groupJobs, "Push jobs and work on them:", []*cobra.Command{
+			newPush(env), newPop(env), newFinish(env), newTouch(env), newRelease(env), newBury(env), newWatch(env),
+		}},
+		{groupOperate, "Look at what is stored and change it:", []*cobra.Command{
+			newStats(env), newTopics(env), newList(env), newGet(env), newCancel(env), newRun(env), newReschedule(env),
+			newKick(env), newPause(env), newResume(env), newPurge(env), newBench(env),
+		}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.id
+			root.AddCommand(cmd)
+		}
+	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 }
 
 // UsageError means that a command was called wrongly, and did nothing.

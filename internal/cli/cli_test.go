@@ -36,22 +36,46 @@ func (s *screen) String() string {
 }
 
 type call struct {
-	vars   map[string]string
-	stdin  string
-	colour bool
+	vars     map[string]string
+	stdin    string
+	colour   bool
+	terminal bool
+	errs     *screen          // what goes to stderr; nil: to out as well
+	now      func() time.Time // nil: the real one
 }
 
 // run calls a command as the program would.
 func (c call) run(ctx context.Context, out *screen, args ...string) error {
-	root := &cobra.Command{Use: "dqbridge", SilenceErrors: true, SilenceUsage: true}
+	root := c.root(out) //nolint:contextcheck // cobra hands ctx to the commands
 	root.SetOut(io.Discard)
-	root.AddCommand(Commands(Env{ //nolint:contextcheck // cobra hands ctx to the commands
-		Getenv: func(name string) string { return c.vars[name] }, Stdin: strings.NewReader(c.stdin),
-		Stdout: out, Stderr: out, Now: time.Now, Colour: c.colour,
-		Redact: func(string) string { return "(redacted)" },
-	})...)
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
+}
+
+// complete asks for completions as a shell does.
+func (c call) complete(ctx context.Context, out *screen, args ...string) error {
+	root := c.root(out) //nolint:contextcheck // cobra hands ctx to the commands
+	root.SetOut(out)
+	root.SetErr(io.Discard)
+	root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, args...))
+	return root.ExecuteContext(ctx)
+}
+
+func (c call) root(out *screen) *cobra.Command {
+	errs, now := c.errs, c.now
+	if errs == nil {
+		errs = out
+	}
+	if now == nil {
+		now = time.Now
+	}
+	root := &cobra.Command{Use: "dqbridge", SilenceErrors: true, SilenceUsage: true}
+	Add(root, Env{
+		Getenv: func(name string) string { return c.vars[name] }, Stdin: strings.NewReader(c.stdin),
+		Stdout: out, Stderr: errs, Now: now, Colour: c.colour,
+		Terminal: c.terminal, Interactive: c.terminal, Redact: func(string) string { return "(redacted)" },
+	})
+	return root
 }
 
 // pushed runs a push against a NATS client that keeps the message and gives this answer.
@@ -59,19 +83,18 @@ func pushed(t *testing.T, answer string, c call, args ...string) (*nats.Msg, str
 	t.Helper()
 	server := testenv.NATS(t)
 	got := make(chan *nats.Msg, 1)
-	if _, err := server.Connect().Subscribe("dq.push.>", func(msg *nats.Msg) {
-		got <- msg
-		msg.Respond([]byte(answer))
-	}); err != nil {
+	nc := server.Connect()
+	for _, subject := range []string{"dq.push", "dq.push.>"} {
+		if _, err := nc.Subscribe(subject, func(msg *nats.Msg) {
+			got <- msg
+			msg.Respond([]byte(answer))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Connect().Subscribe("dq.push", func(msg *nats.Msg) {
-		got <- msg
-		msg.Respond([]byte(answer))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	testenv.Eventually(t, 10*time.Second, func() bool { return server.Server().NumSubscriptions() >= 2 }, "subscriptions")
 	var out screen
 	err := c.run(t.Context(), &out, append([]string{"push", "--nats", server.URL()}, args...)...)
 	select {
@@ -233,7 +256,7 @@ func TestPushToNobody(t *testing.T) {
 	c := call{vars: map[string]string{"DQ_NATS_URL": server.URL(), "DQ_PREFIX": "other"}}
 	var out screen
 	err := c.run(t.Context(), &out, "push", "mail")
-	if want := "no bridge answers on other.push at (redacted): is it running?"; err == nil || err.Error() != want {
+	if want := "no bridge answers under the prefix \"other\" at (redacted): is it running?"; err == nil || err.Error() != want {
 		t.Errorf("error %v", err)
 	}
 	server.Shutdown()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,7 +14,11 @@ import (
 	"github.com/dqbridge/dqbridge/internal/client"
 )
 
-const defaultURL = "nats://127.0.0.1:4222"
+const (
+	defaultURL = "nats://127.0.0.1:4222"
+	// maxDial keeps a command that may wait long for its answer from waiting so long for a server that is not there.
+	maxDial = 10 * time.Second
+)
 
 // connection is how a command reaches the bridge: flags, else the bridge's own variables.
 type connection struct {
@@ -49,7 +54,7 @@ func (c *connection) open(extra ...nats.Option) (*nats.Conn, error) {
 }
 
 func (c *connection) options() ([]nats.Option, error) {
-	options := []nats.Option{nats.Name("dqbridge command"), nats.Timeout(c.timeout), nats.MaxReconnects(-1)}
+	options := []nats.Option{nats.Name("dqbridge command"), nats.Timeout(min(c.timeout, maxDial)), nats.MaxReconnects(-1)}
 	if c.inboxPrefix != "" {
 		options = append(options, nats.CustomInboxPrefix(c.inboxPrefix))
 	}
@@ -76,10 +81,19 @@ func (c *connection) client(nc *nats.Conn) client.Client { return client.New(nc,
 
 // explain turns an answer that did not come into what the user can look at.
 func (c *connection) explain(err error) error {
-	if errors.Is(err, client.ErrNoBridge) {
-		return fmt.Errorf("no bridge answers on %s.push at %s: is it running?", c.prefix, c.env.Redact(c.url))
+	switch {
+	case errors.Is(err, client.ErrNoBridge):
+		return fmt.Errorf("no bridge answers under the prefix %q at %s: is it running?", c.prefix, c.env.Redact(c.url))
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
+	default:
+		return err
 	}
-	return err
+}
+
+// note tells the user something that is not output. A terminal that cannot show it is no reason to stop.
+func (c *connection) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.env.Stderr, format+"\n", args...)
 }
 
 // withoutURL takes the address out of an error: url.Error holds it with its password.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,7 +39,7 @@ const pushExample = `  dqbridge push mail '{"to":"ann@example.org"}' --delay 30s
 func newPush(env Env) *cobra.Command {
 	p := &push{connection: connection{env: env}}
 	cmd := &cobra.Command{
-		Use: "push TOPIC [BODY]", Short: "store one job", Long: pushLong, Example: pushExample,
+		Use: "push TOPIC [BODY]", Short: "store one job", Long: pushLong, Example: pushExample, ValidArgsFunction: p.completeTopic,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return fmt.Errorf("push wants TOPIC [BODY], got %d arguments (quote a body with spaces)", len(args))
@@ -121,11 +120,9 @@ func due(at, now time.Time) string {
 	case left < time.Minute:
 		step = 100 * time.Millisecond
 	}
-	in := left.Round(step).String()
-	for _, zero := range []string{"m0s", "h0m"} { // 2m0s is 2m
-		if strings.HasSuffix(in, zero) {
-			in = in[:len(in)-2]
-		}
+	in := period(left.Round(step))
+	if left > 48*time.Hour {
+		in = coarse(left)
 	}
-	return fmt.Sprintf("due %s (in %s)", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), in)
+	return fmt.Sprintf("due %s (in %s)", stamp(at, now), in)
 }

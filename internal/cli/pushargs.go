@@ -28,6 +28,11 @@ func (p *push) read(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("max-attempts") { // 0 says something: no limit, whatever the bridge's default
 		p.job.MaxAttempts = client.Value(strconv.Itoa(p.limit))
 	}
+	for _, name := range []string{p.job.Topic, p.job.ID} {
+		if !utf8.ValidString(name) {
+			return usagef("%q is not UTF-8", name)
+		}
+	}
 	err := errors.Join(
 		readDelay("--delay", p.delay, &p.job.Delay),
 		readDelay("--ttr", p.ttr, &p.job.TTR),

@@ -36,6 +36,7 @@ func newWatch(env Env) *cobra.Command {
 	}
 	w.addFlags(cmd)
 	cmd.Flags().StringVar(&w.topic, "work", "", "take, print and finish the jobs of this `topic`")
+	completeFlag(cmd, "work", w.completeTopics)
 	return cmd
 }
 
@@ -123,11 +124,6 @@ func (w *watch) showJob(bridge client.Client) func(context.Context, *nats.Msg) e
 func (w *watch) printLine(l line) error {
 	_, err := fmt.Fprintln(w.env.Stdout, l.text(w.env.Now(), w.env.Colour))
 	return err
-}
-
-// note tells the user something that is not output. A terminal that cannot show it is no reason to stop.
-func (w *watch) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(w.env.Stderr, format+"\n", args...)
 }
 
 // notices report the state of the connection, which heals by itself.

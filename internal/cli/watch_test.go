@@ -21,7 +21,11 @@ func watching(t *testing.T, c call, args ...string) (*screen, func() error) {
 	out, ended := &screen{}, make(chan error, 1)
 	go func() { ended <- c.run(ctx, out, append([]string{"watch"}, args...)...) }()
 	stop := sync.OnceValue(func() error { cancel(); return <-ended })
-	t.Cleanup(func() { stop() })
+	t.Cleanup(func() {
+		if err := stop(); t.Failed() {
+			t.Logf("the watch ends with %v and printed:\n%s", err, out)
+		}
+	})
 	testenv.Eventually(t, 10*time.Second, func() bool { return strings.Contains(out.String(), "watching ") }, "its first line")
 	return out, stop
 }
@@ -69,7 +73,7 @@ func TestWatchWorks(t *testing.T) {
 		}
 	}
 	push(map[string]any{"id": "a", "topic": "mail", "delay": "50ms", "ttr": "100ms", "body": map[string]int{"n": 1}})
-	push(map[string]any{"id": "b", "topic": "other", "body": 2})
+	push(map[string]any{"id": "b", "topic": "other", "delay": "1h", "body": 2})
 	testenv.Eventually(t, 10*time.Second, func() bool { return bridge.Jobs() == 1 }, "the job finished")
 	testenv.Eventually(t, 10*time.Second, func() bool { return strings.Contains(out.String(), `{"n":1}`) }, "the job shown")
 	if err := stop(); err != nil {

@@ -18,6 +18,7 @@ const (
 	HeaderTopic   = "Dq-Topic"
 	HeaderAttempt = "Dq-Attempt"
 	HeaderDueAt   = "Dq-Due-At"
+	HeaderTTR     = "Dq-Ttr"
 	HeaderAck     = "Dq-Ack"
 
 	ackFinish   = "+ACK"
@@ -116,7 +117,7 @@ func (c Client) request(ctx context.Context, msg *nats.Msg, data any) (Envelope,
 		return envelope, fmt.Errorf("%s: the reply is not from a bridge: %w", msg.Subject, err)
 	}
 	switch envelope.Code {
-	case http.StatusOK:
+	case http.StatusOK, http.StatusMultiStatus:
 		return envelope, decode(envelope.Data, data)
 	case 0: // no envelope, but the confirmation of the stream that the bridge takes its pushes from
 		return envelope, decode(reply.Data, data)

@@ -67,7 +67,7 @@ func (j Job) message(prefix string) (*nats.Msg, error) {
 	if isSubject(j.Topic) {
 		msg.Subject += "." + j.Topic
 	} else if j.Raw {
-		return nil, fmt.Errorf("topic %q cannot be part of a NATS subject", j.Topic)
+		return nil, fmt.Errorf("topic %q %w", j.Topic, ErrNoSubject)
 	}
 	for name, values := range j.Headers {
 		msg.Header[name] = values
