@@ -44,7 +44,7 @@ func check(ctx context.Context, cfg config.Config, env cli.Env, repair, asJSON b
 		return err
 	}
 	defer func() { _ = store.Close() }() // nothing was left unsent
-	if err := store.Open(ctx); err != nil {
+	if err = store.Open(ctx); err != nil {
 		return err
 	}
 	found, left := 0, 0

@@ -50,7 +50,11 @@ func run(ctx context.Context, args []string, env cli.Env) error {
 	root := newRoot(env) //nolint:contextcheck // cobra hands ctx to the commands
 
 	var called bool // a command took the call: errors before that are about how it was called
-	root.PersistentPreRun = func(*cobra.Command, []string) { called = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := cmd.ValidateFlagGroups() // cobra itself checks them too late for that
+		called = err == nil
+		return err
+	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !called {
@@ -98,7 +102,7 @@ func newServe(env cli.Env) *cobra.Command {
 			if err != nil {
 				return &cli.UsageError{Err: err}
 			}
-			return serve(cmd.Context(), cfg, newLogger(cfg.Log, env.Stderr))
+			return serve(cmd.Context(), cfg, env.Now, newLogger(cfg.Log, env.Stderr))
 		},
 	}
 }

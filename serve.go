@@ -13,8 +13,8 @@ import (
 	"github.com/dqbridge/dqbridge/internal/cli"
 )
 
-// serve runs the bridge until ctx ends.
-func serve(ctx context.Context, cfg config.Config, log zerolog.Logger) error {
+// serve runs the bridge until ctx ends; now is the local clock.
+func serve(ctx context.Context, cfg config.Config, now func() time.Time, log zerolog.Logger) error {
 	if cfg.NATS.PushStream != "" {
 		return &cli.UsageError{Err: errors.New("DQ_PUSH_STREAM: pushes through a stream are not supported yet, leave it empty")}
 	}
@@ -35,7 +35,7 @@ func serve(ctx context.Context, cfg config.Config, log zerolog.Logger) error {
 		Prefix: cfg.Prefix, Version: version(), Tick: cfg.Tick, MaxDelay: cfg.MaxDelay, MaxBody: cfg.MaxBody,
 		DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
 		DeadRetention: cfg.Dead.Retention, DeadMax: cfg.Dead.Max,
-		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Now: time.Now,
+		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Now: now,
 	}, log).Run(ctx)
 }
 

@@ -100,32 +100,24 @@ func burial(reason string) string {
 func (a *acks) byID(verb delay.Verb) func(micro.Request) {
 	return func(r micro.Request) {
 		items, batch, f := decodeSettle(string(verb), r.Data(), a.limits)
-		if f != nil {
+		if f == nil && !batch {
+			f = items[0].Fault
+		}
+		switch {
+		case f != nil:
 			a.answers.refuse(r, f)
-			return
-		}
-		if !batch && items[0].Fault != nil {
-			a.answers.refuse(r, items[0].Fault)
-			return
-		}
-		if !batch {
+		case batch:
+			whole := newGathering(a.answers, r, len(items))
+			for i := range items {
+				a.item(verb, &items[i], r, whole.element(i, items[i].Raw))
+			}
+		default:
 			a.item(verb, &items[0], r, func(e envelope) { a.answers.reply(r, e, -1, nil) })
-			return
-		}
-		whole := &gathering{list: make([]envelope, len(items)), left: len(items)}
-		for i := range items {
-			a.item(verb, &items[i], r, func(e envelope) {
-				if r.Reply() == "" && e.Code != http.StatusOK {
-					a.answers.reply(r, e, i, items[i].Raw)
-				}
-				if all, done := whole.add(i, e); done && r.Reply() != "" {
-					a.answers.reply(r, all, -1, nil)
-				}
-			})
 		}
 	}
 }
 
+// item settles the job that one item of a request names, and tells the outcome, once.
 func (a *acks) item(verb delay.Verb, item *settleItem, q question, done func(envelope)) {
 	if item.Fault != nil {
 		done(item.Fault.envelope())
@@ -199,26 +191,7 @@ func newStateReply(id string, r delay.Settled) stateReply {
 		reply.Deadline = at
 	case delay.Delayed, delay.Ready:
 		reply.DueAt = at
+	default: // dead, or gone: there is no time that matters
 	}
 	return reply
-}
-
-// A note that flights ended has "<bucket> <token>" on each line.
-func appendEnded(note []byte, key flightKey) []byte {
-	note = strconv.AppendInt(note, int64(key.bucket), 10)
-	note = append(note, ' ')
-	return append(strconv.AppendUint(note, key.token, 10), '\n')
-}
-
-func parseEnded(note []byte) []flightKey {
-	var keys []flightKey
-	for line := range strings.Lines(string(note)) {
-		bucket, token, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		b, err1 := strconv.Atoi(bucket)
-		n, err2 := strconv.ParseUint(token, 10, 64)
-		if err1 == nil && err2 == nil {
-			keys = append(keys, flightKey{b, n})
-		}
-	}
-	return keys
 }

@@ -291,9 +291,10 @@ func (a *admin) setPaused(ctx context.Context, data []byte, paused bool) envelop
 	}
 	if err == nil {
 		var names []string
+		reading := a.dispatcher.pauseReading()
 		names, err = a.queue.Paused(ctx)
 		if err == nil {
-			a.dispatcher.setPaused(names)
+			a.dispatcher.setPaused(reading, names)
 		}
 	}
 	if err != nil {

@@ -27,8 +27,9 @@ func listedState(text string) (delay.State, *fault) {
 	switch state := delay.State(text); state {
 	case delay.Delayed, delay.Ready, delay.InFlight, delay.Dead:
 		return state, nil
+	default:
+		return delay.Unknown, badInput("state", text, "delayed, ready, inflight or dead")
 	}
-	return delay.Unknown, badInput("state", text, "delayed, ready, inflight or dead")
 }
 
 // cursor is where a listing goes on; to its user it is opaque.
@@ -231,23 +232,30 @@ func (a *admin) purge(ctx context.Context, data []byte) envelope {
 	return envelope{Code: http.StatusOK, Data: purgeReply{purged}}
 }
 
-func (a *admin) purgeState(ctx context.Context, topic string, state delay.State) (purged int, err error) {
-	if state != delay.Ready {
-		err = a.each(ctx, state, topic, func(ids []string) (bool, error) {
-			n, err := a.queue.Purge(ctx, topic, state, ids)
-			purged += n
-			return true, err
-		})
-		return purged, err
+// purgeState removes the jobs of a topic in a state and gives how many, also where it met an error.
+func (a *admin) purgeState(ctx context.Context, topic string, state delay.State) (int, error) {
+	if state == delay.Ready {
+		return a.purgeReady(ctx, topic)
 	}
+	purged := 0
+	err := a.each(ctx, state, topic, func(ids []string) (bool, error) {
+		n, err := a.queue.Purge(ctx, topic, state, ids)
+		purged += n
+		return true, err
+	})
+	return purged, err
+}
+
+func (a *admin) purgeReady(ctx context.Context, topic string) (int, error) {
+	purged := 0
 	for bucket := range a.queue.Buckets() {
 		for left := 1; left > 0; {
-			var n int
-			n, left, err = a.queue.PurgeReady(ctx, bucket, topic)
+			n, rest, err := a.queue.PurgeReady(ctx, bucket, topic)
 			purged += n
 			if err != nil {
 				return purged, err
 			}
+			left = rest
 		}
 	}
 	return purged, nil

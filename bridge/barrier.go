@@ -111,18 +111,9 @@ const expireLook = 1000
 
 // expire makes jobs dead that came too late on topics where nobody listens.
 func (d *dispatcher) expire(ctx context.Context, flights []*flight) {
-	d.mu.Lock()
-	look := make(map[*topic]bool)
-	for _, f := range flights {
-		if f.topic.silent && f.topic.expiring && f.silent {
-			look[f.topic] = true
-			f.topic.expiring = false
-		}
-	}
-	d.mu.Unlock()
-	for t := range look {
+	for _, name := range d.takeExpiring(flights) {
 		for bucket := range d.buckets {
-			died, later, err := d.queue.Expire(ctx, bucket, t.name, expireLook)
+			died, later, err := d.queue.Expire(ctx, bucket, name, expireLook)
 			if err != nil {
 				d.metrics.trouble("expire", err)
 			}
@@ -130,10 +121,25 @@ func (d *dispatcher) expire(ctx context.Context, flights []*flight) {
 				d.died(job)
 			}
 			if later > 0 || err != nil {
-				d.expects(t.name)
+				d.expects(name)
 			}
 		}
 	}
+}
+
+// takeExpiring gives the topics of flights where nobody listens and jobs may expire, each once: until somebody expects
+// such jobs again.
+func (d *dispatcher) takeExpiring(flights []*flight) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var names []string
+	for _, f := range flights {
+		if f.topic.silent && f.topic.expiring && f.silent {
+			names = append(names, f.topic.name)
+			f.topic.expiring = false
+		}
+	}
+	return names
 }
 
 // expects notes that a topic may have ready jobs that expire.
@@ -145,9 +151,10 @@ func (d *dispatcher) expects(name string) {
 
 // sort divides a batch into what was delivered and must be confirmed, what was delivered and is settled already, and
 // what was not delivered; and it notes which topics have listeners.
-func (d *dispatcher) sort(b *batch) (certain, settled, back []*flight) {
+func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var certain, settled, back []*flight
 	heard := make(map[*topic]bool)
 	for _, f := range b.flights {
 		landed := d.flights[f.key] != f
@@ -214,7 +221,7 @@ func (d *dispatcher) confirm(ctx context.Context, b *batch, flights []*flight) {
 			d.endAll(flights)
 			return
 		}
-		pause(ctx, setback)
+		holdBack(ctx)
 	}
 }
 

@@ -96,7 +96,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 		dispatcher: b.dispatcher,
 	}
 	b.replicas = newReplicas(b)
-	b.dispatcher.notify = b.replicas.readyElsewhere
+	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
 	b.admin = newAdmin(b, bounds)
 	b.http = &httpServer{addr: o.HTTPAddr, token: o.HTTPToken, health: b.health, metrics: b.metrics, log: log}
 	return b
@@ -154,7 +154,7 @@ func (s sink) Trouble(duty string, err error) { s.b.metrics.trouble(duty, err) }
 // Run works until ctx is over, then leaves in order; it returns an error where it cannot work at all.
 // Redis or NATS being away is no such error: it waits for them.
 func (b *Bridge) Run(ctx context.Context) error {
-	defer b.close()
+	defer b.close(context.WithoutCancel(ctx))
 	if err := b.http.start(); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 
 	if err := b.join(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to stop before it had begun
+			return nil // it was told to stop before it had begun
 		}
 		return err
 	}
@@ -182,7 +182,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	dispatch.Go(func() { b.dispatcher.confirmer(around) })
 	b.queue.Start(around)
 	b.standing = b.link.NumSubscriptions() - b.replicas.subscriptions()
-	service, err := b.serve()
+	service, err := b.serve() //nolint:contextcheck // requests come in handlers, which have no context
 	if err == nil {
 		b.service = service
 		// The server has the subscriptions before anybody is told that the bridge serves; it ends early where ctx does.
@@ -248,7 +248,7 @@ func (b *Bridge) insist(ctx context.Context, duty string, try func() error) erro
 			return f.error
 		}
 		b.metrics.trouble(duty, err)
-		pause(ctx, setback)
+		holdBack(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -295,8 +295,8 @@ func (b *Bridge) drained(ctx context.Context, left func() int) {
 	}
 }
 
-func (b *Bridge) close() {
-	b.http.stop()
+func (b *Bridge) close(ctx context.Context) {
+	b.http.stop(ctx)
 	b.link.Close()
 	if err := b.queue.Close(); err != nil {
 		b.log.Debug().Err(err).Msg("redis client closes with an error")

@@ -3,11 +3,13 @@
 // The way of a job through it:
 //
 //	push     intake.go      decode, check, give to the queue, answer when Redis has it
-//	due      dispatcher.go  reserve from the queue in turns over the topics (topics.go), publish (ready.go)
+//	due      dispatcher.go  reserve from the queue in turns over the topics (topics.go), publish (batch.go, ready.go)
 //	         flights.go     what is out, and how much more may be
 //	         barrier.go     is the delivery certain? confirm it, or give the lease back
+//	         pops.go        or give it to a request that waits
 //	answer   acks.go        finish, release, touch, bury, by ack subject or by id
-//	around   replicas.go    slots, whose acks are taken; events.go; http.go; metrics.go; service.go
+//	around   replicas.go    slots, whose acks are taken; what replicas tell each other (notes.go)
+//	         service.go     all subscriptions to requests; admin*.go; events.go; http.go; metrics.go
 //
 // It knows no Redis command: all state is behind delay.Queue.
 package bridge

@@ -257,16 +257,17 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	var options *server.Options
 	r := newRig(t, func(s *setup) { s.natsOptions = []testenv.NATSOption{func(o *server.Options) { options = o }} })
-	dead := r.events(t, "dead.t")
+	dead, delivered := r.events(t, "dead.t"), r.events(t, "delivered.t")
 	body := strings.Repeat("x", 20_000)
 	r.push(t, `{"id":"large","topic":"t","delay":1,"body":"`+body+`"}`)
 	for i := range 20 {
 		r.push(t, fmt.Sprintf(`{"id":"small-%d","topic":"t","delay":1}`, i))
 	}
 	options.MaxPayload = 8192
-	w := r.work(t, "t")
 	r.nats.Restart()
 	r.main.ready(t, 200, patience)
+	testenv.Eventually(t, patience, r.nc.IsConnected, "the client is connected again")
+	w := r.work(t, "t")
 	for _, d := range w.await(t, 20) {
 		if d.id() == "large" {
 			t.Fatalf("delivered %d bytes", len(d.Data))
@@ -287,5 +288,11 @@ func TestTooLarge(t *testing.T) {
 	if n := r.finish(t, "large"); n != 1 {
 		t.Errorf("finished %d", n)
 	}
+	for _, d := range delivered.await(t, 20) {
+		if strings.Contains(string(d.Data), `"large"`) {
+			t.Errorf("told as delivered: %s", d.Data)
+		}
+	}
+	r.main.counts(t, "dqbridge_deliveries_total", 20)
 	r.emptied(t)
 }

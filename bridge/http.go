@@ -53,11 +53,12 @@ func (s *httpServer) start() error {
 	return nil
 }
 
-func (s *httpServer) stop() {
+// stop ends the server: its requests have a second.
+func (s *httpServer) stop(ctx context.Context) {
 	if s.server == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // the end of everything else
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
 		_ = s.server.Close() // what is left is cut off

@@ -3,8 +3,6 @@ package bridge
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/micro"
@@ -28,33 +26,28 @@ type intake struct {
 func (in *intake) handle(r micro.Request) {
 	topic := in.subjects.pushTopic(r.Subject())
 	jobs, batch, f := decodePush(topic, headersOf(r), r.Data(), in.limits)
-	if f != nil {
-		in.answers.refuse(r, f)
-		return
+	switch {
+	case f != nil:
+	case batch:
+		f = in.answerable(r, jobs)
+	default:
+		f = in.check(&jobs[0])
 	}
-	if !batch {
-		if f := in.check(&jobs[0]); f != nil {
-			in.answers.refuse(r, f)
-			return
-		}
+	switch {
+	case f != nil:
+		in.answers.refuse(r, f)
+	case batch:
+		in.array(r, jobs)
+	default:
 		in.submit(r, &jobs[0], func(e envelope) { in.answers.reply(r, e, -1, nil) })
-		return
 	}
-	if f := in.answerable(r, jobs); f != nil {
-		in.answers.refuse(r, f)
-		return
-	}
-	whole := &gathering{list: make([]envelope, len(jobs)), left: len(jobs)}
+}
+
+// array takes the jobs of an array, each by itself.
+func (in *intake) array(r micro.Request, jobs []pushed) {
+	whole := newGathering(in.answers, r, len(jobs))
 	for i := range jobs {
-		raw := jobs[i].Raw
-		done := func(e envelope) {
-			if r.Reply() == "" && e.Code != http.StatusOK {
-				in.answers.reply(r, e, i, raw)
-			}
-			if all, done := whole.add(i, e); done && r.Reply() != "" {
-				in.answers.reply(r, all, -1, nil)
-			}
-		}
+		done := whole.element(i, jobs[i].Raw)
 		if f := in.check(&jobs[i]); f != nil {
 			done(f.envelope())
 			continue
@@ -143,34 +136,4 @@ func unconfirmed(err error) string {
 
 type idReply struct {
 	ID string `json:"id"`
-}
-
-// gathering collects the answers to the elements of an array, in their order.
-type gathering struct {
-	mu   sync.Mutex
-	list []envelope
-	left int
-}
-
-// add gives the answer to the whole with the last element.
-func (g *gathering) add(i int, e envelope) (envelope, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.list[i] = e
-	g.left--
-	if g.left > 0 {
-		return envelope{}, false
-	}
-	all := envelope{Code: http.StatusOK, Data: g.list}
-	failed := 0
-	for _, e := range g.list {
-		if e.Code != http.StatusOK {
-			failed++
-		}
-	}
-	if failed > 0 {
-		all.Code = http.StatusMultiStatus
-		all.Message = strconv.Itoa(failed) + " of " + strconv.Itoa(len(g.list)) + " failed"
-	}
-	return all, true
 }

@@ -154,7 +154,8 @@ type storeCollector struct {
 	counts delay.Counts
 }
 
-func (*storeCollector) describe() (jobs, ticked *prometheus.Desc) {
+// describe gives the descriptions of the jobs by state, and of the last runs of the tickers.
+func (*storeCollector) describe() (*prometheus.Desc, *prometheus.Desc) {
 	return prometheus.NewDesc("dqbridge_jobs", "Stored jobs by state.", []string{"state"}, nil),
 		prometheus.NewDesc("dqbridge_ticker_last_run_timestamp_seconds", "When the ticker of a bucket last did its work.",
 			[]string{"bucket"}, nil)

@@ -21,6 +21,9 @@ const (
 	maxLookers = 64
 	// popGrace is how long a pop without a wait may take to find a job.
 	popGrace = time.Second
+	// probeLook is how long a pop waits for the outcome of a probe, or for word to reach other replicas, before it looks
+	// again.
+	probeLook = 20 * time.Millisecond
 	// ttrZeroMargin is how long before the end of its wait a pop gets no job that is lost with its reply.
 	ttrZeroMargin = 100 * time.Millisecond
 	// remoteFor is how long other replicas remember that pops wait here; it is told anew each second.
@@ -46,17 +49,28 @@ func (d *dispatcher) pop(topic string, r micro.Request, wait time.Duration, none
 	if !w.patient {
 		wait = popGrace
 	}
+	if refusal, first := d.admit(topic, w, wait); refusal != nil {
+		none(*refusal)
+	} else if first {
+		d.awaits([]string{topic})
+	}
+}
+
+// admit lets a pop wait, or says why it cannot. The second result says that no pop with patience waited for the topic
+// before it: then the other replicas are to be told.
+func (d *dispatcher) admit(topic string, w *waiter, wait time.Duration) (*envelope, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.paused[topic]:
-		none(envelope{Code: http.StatusNotFound, Message: "topic is paused"})
-		return // none only publishes, it takes no lock of ours
+		return &envelope{Code: http.StatusNotFound, Message: "topic is paused"}, false
 	case d.stopped, d.waiting >= maxWaiters:
-		none(envelope{Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or has too many pops"})
-		return
+		return &envelope{
+			Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or has too many pops",
+		}, false
 	}
 	t := d.topic(topic)
+	first := w.patient && !slices.ContainsFunc(t.waiters, func(w *waiter) bool { return w.patient })
 	w.until = d.now().Add(wait)
 	w.timer = time.AfterFunc(wait, func() { d.giveUpWaiting(t, w) })
 	t.waiters = append(t.waiters, w)
@@ -65,6 +79,23 @@ func (d *dispatcher) pop(topic string, r micro.Request, wait time.Duration, none
 		d.look(t)
 	}
 	d.enqueue(t)
+	if first {
+		// What another replica made ready before it heard of this pop is seen by a second look.
+		d.lookLater(t)
+	}
+	return nil, first
+}
+
+// lookLater asks Redis in a moment, where somebody still waits then.
+func (d *dispatcher) lookLater(t *topic) {
+	time.AfterFunc(probeLook, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if len(t.waiters) > 0 && !t.hinted() {
+			d.look(t)
+		}
+		d.enqueue(t)
+	})
 }
 
 // giveUpWaiting answers a pop whose wait is over.
@@ -113,33 +144,53 @@ func (d *dispatcher) look(t *topic) {
 		if err != nil {
 			d.metrics.trouble("look for ready jobs", err)
 		}
-		var none []*waiter
-		d.mu.Lock()
-		t.looking = false
-		for _, b := range buckets {
-			t.hint(b)
-		}
-		if len(buckets) == 0 {
-			t.waiters = slices.DeleteFunc(t.waiters, func(w *waiter) bool {
-				gone := !w.patient && slices.Contains(asked, w)
-				if gone {
-					w.timer.Stop()
-					d.waiting--
-					none = append(none, w)
-				}
-				return gone
-			})
-		}
-		if len(t.waiters) > 0 && slices.ContainsFunc(t.waiters, func(w *waiter) bool { return !w.patient && !slices.Contains(asked, w) }) &&
-			!t.hinted() {
-			d.look(t)
-		}
-		d.enqueue(t)
-		d.mu.Unlock()
-		for _, w := range none {
+		for _, w := range d.looked(t, asked, buckets) {
 			w.none(errNoJob)
 		}
 	})
+}
+
+// looked takes in which buckets have ready jobs, and gives those of the asked waiters who are to be told that there are
+// none. Where others without patience came meanwhile, Redis is asked again.
+func (d *dispatcher) looked(t *topic, asked []*waiter, buckets []int) []*waiter {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.looking = false
+	for _, b := range buckets {
+		t.hint(b)
+	}
+	var none []*waiter
+	probing := t.out > 0 && (t.listening == nil || !*t.listening)
+	if len(buckets) == 0 && (probing || t.hinted()) {
+		// A job is out to find a listener, or came back from that meanwhile: what becomes of it is known in a moment.
+		d.lookLater(t)
+		d.enqueue(t)
+		return nil
+	}
+	if len(buckets) == 0 {
+		none = d.takeImpatient(t, asked)
+	}
+	isNew := func(w *waiter) bool { return !w.patient && !slices.Contains(asked, w) }
+	if slices.ContainsFunc(t.waiters, isNew) && !t.hinted() {
+		d.look(t)
+	}
+	d.enqueue(t)
+	return none
+}
+
+// takeImpatient takes those of the asked waiters who still wait and have no patience. The caller holds mu.
+func (d *dispatcher) takeImpatient(t *topic, asked []*waiter) []*waiter {
+	var taken []*waiter
+	t.waiters = slices.DeleteFunc(t.waiters, func(w *waiter) bool {
+		gone := !w.patient && slices.Contains(asked, w)
+		if gone {
+			w.timer.Stop()
+			d.waiting--
+			taken = append(taken, w)
+		}
+		return gone
+	})
+	return taken
 }
 
 // sendAway answers all waiting pops: the replica leaves, and another one can take them.
@@ -196,10 +247,23 @@ func (d *dispatcher) awaitedBy(owner string, names []string) {
 	}
 }
 
-// setPaused notes which topics are paused now, and lets those go on that no longer are.
-func (d *dispatcher) setPaused(names []string) {
+// pauseReading begins a reading of the paused topics: setPaused takes its result only where no other one, begun later,
+// was taken before.
+func (d *dispatcher) pauseReading() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.pauseReadings++
+	return d.pauseReadings
+}
+
+// setPaused notes which topics are paused now, and lets those go on that no longer are.
+func (d *dispatcher) setPaused(reading uint64, names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if reading < d.pauseTaken {
+		return
+	}
+	d.pauseTaken = reading
 	before := d.paused
 	d.paused = make(map[string]bool, len(names))
 	for _, name := range names {

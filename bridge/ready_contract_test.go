@@ -113,10 +113,26 @@ func ptr[T any](v T) *T { return &v }
 func TestDueDelivery(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	w := r.work(t, "due")
-	const jobs = 40
+	const jobs, rounds = 40, 6
+	var lateness []time.Duration
+	for round := range rounds {
+		lateness = r.lateness(t, fmt.Sprintf("due.%d", round), jobs)
+		// With ticks of a second alone the median would be half a second. It is some milliseconds; what more is allowed,
+		// and that there is more than one try, is for a busy machine.
+		if lateness[jobs/2] < 100*time.Millisecond {
+			r.emptied(t)
+			return
+		}
+	}
+	t.Errorf("half of the jobs come more than %v late: %v", lateness[jobs/2], lateness)
+}
+
+// lateness pushes jobs that are due one after the other and gives how late they came, sorted.
+func (r *rig) lateness(t *testing.T, topic string, jobs int) []time.Duration {
+	t.Helper()
+	w := r.work(t, topic)
 	for i := range jobs {
-		r.push(t, fmt.Sprintf(`{"id":"job-%d","topic":"due","delay":"%dms"}`, i, 100+37*i))
+		r.push(t, fmt.Sprintf(`{"topic":%q,"delay":"%dms"}`, topic, 100+37*i))
 	}
 	var lateness []time.Duration
 	for _, d := range w.await(t, jobs) {
@@ -124,11 +140,7 @@ func TestDueDelivery(t *testing.T) {
 		d.finish(t)
 	}
 	slices.Sort(lateness)
-	// A tick is a second. The median is some milliseconds; what more is allowed is for a busy machine.
-	if median := lateness[jobs/2]; median > 150*time.Millisecond {
-		t.Errorf("half of the jobs come more than %v late: %v", median, lateness)
-	}
-	r.emptied(t)
+	return lateness
 }
 
 // TestMessageIDs: one Nats-Msg-Id for each attempt of each push, so that a stream's dedupe drops nothing else.

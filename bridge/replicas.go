@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -53,8 +52,9 @@ type replicas struct {
 	revived map[int]bool
 	slots   []delay.Slot
 	leaving bool
-	// twice holds the reply subjects of acks that came while two subscriptions were there; nil else.
-	twice map[string]bool
+	// copies holds, while an ack may come over two subscriptions of ours, of which one copy was passed on and how often:
+	// above 0 of the plain one, below 0 of the one in the queue group; nil else.
+	copies map[string]int
 
 	// notes guards noted: the lines of the notes to other replicas, by subject; wake has room for one note that there
 	// are some.
@@ -80,7 +80,7 @@ func (r *replicas) adopt(slot int, slots []delay.Slot) error {
 	if r.own != nil && slot == r.slot {
 		return nil
 	}
-	sub, err := r.link.Subscribe(r.subjects.acks(slot), r.once)
+	sub, err := r.link.Subscribe(r.subjects.acks(slot), r.handleOnce)
 	if err != nil {
 		return fmt.Errorf("subscribe acks: %w", err)
 	}
@@ -89,7 +89,7 @@ func (r *replicas) adopt(slot int, slots []delay.Slot) error {
 	}
 	if r.own != nil {
 		r.log.Warn().Int("slot", slot).Int("before", r.slot).Msg("slot was lost, another one is taken")
-		_ = r.own.Unsubscribe() // the connection is gone, and with it the subscription
+		_ = r.own.Drain() // fails only where the connection is gone
 	} else {
 		r.log.Info().Int("slot", slot).Msg("slot is taken")
 	}
@@ -111,7 +111,7 @@ func (r *replicas) run(ctx context.Context) {
 				r.metrics.trouble("beat", err)
 			}
 			r.reconcile(ctx)
-			r.announce()
+			r.announce(r.acks.dispatcher.awaited())
 			r.acks.dispatcher.forget()
 		}
 	}
@@ -122,9 +122,10 @@ func (r *replicas) watchPauses(ctx context.Context) {
 	look := time.NewTicker(pauseLook)
 	defer look.Stop()
 	for {
+		reading := r.acks.dispatcher.pauseReading()
 		names, err := r.queue.Paused(ctx)
 		if err == nil {
-			r.acks.dispatcher.setPaused(names)
+			r.acks.dispatcher.setPaused(reading, names)
 		} else if ctx.Err() == nil {
 			r.metrics.trouble("read paused topics", err)
 		}
@@ -172,7 +173,7 @@ func (r *replicas) cover(slots []delay.Slot) error {
 		switch {
 		case s.Number == r.slot || s.Number < 0:
 		case s.Alive() && sub != nil && r.revived[s.Number]:
-			errs = append(errs, sub.Unsubscribe())
+			errs = append(errs, sub.Drain()) // what has arrived is still handled
 			delete(r.covered, s.Number)
 			delete(r.revived, s.Number)
 		case s.Alive() && sub != nil:
@@ -193,9 +194,10 @@ func (r *replicas) cover(slots []delay.Slot) error {
 }
 
 // others reports whether other replicas live, and whether one of them takes the acks of this slot.
-func (r *replicas) others() (alive, covered bool) {
+func (r *replicas) others() (bool, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	alive, covered := false, false
 	for _, s := range r.slots {
 		if s.Number == r.slot || !s.Alive() {
 			continue
@@ -206,8 +208,9 @@ func (r *replicas) others() (alive, covered bool) {
 	return alive, covered
 }
 
-// leave tells the others that this replica goes, and waits until one of them takes its acks, if there is one.
-func (r *replicas) leave(ctx context.Context) (covered bool) {
+// leave tells the others that this replica goes, and waits until one of them takes its acks, if there is one. It reports
+// whether one does.
+func (r *replicas) leave(ctx context.Context) bool {
 	r.mu.Lock()
 	r.leaving = true
 	r.handOver()
@@ -236,27 +239,38 @@ func (r *replicas) handOver() {
 	if r.own == nil {
 		return
 	}
-	r.twice = make(map[string]bool)
-	sub, err := r.link.QueueSubscribe(r.subjects.acks(r.slot), ackQueue, r.once)
+	r.copies = make(map[string]int)
+	sub, err := r.link.QueueSubscribe(r.subjects.acks(r.slot), ackQueue, r.handleOnce)
 	if err != nil {
 		return // the connection is gone, and with it the acks
 	}
 	plain := r.own
 	r.own = sub
-	_ = plain.Unsubscribe() // as above
+	_ = plain.Drain() // as above; what has arrived is still handled
 }
 
-// once passes an ack on, but for one that the other subscription has passed on already.
-func (r *replicas) once(msg *nats.Msg) {
-	r.mu.Lock()
-	again := r.twice != nil && msg.Reply != "" && r.twice[msg.Reply]
-	if r.twice != nil && msg.Reply != "" {
-		r.twice[msg.Reply] = true
-	}
-	r.mu.Unlock()
-	if !again {
+// handleOnce passes an ack on, but for one whose copy was passed on over the other subscription.
+func (r *replicas) handleOnce(msg *nats.Msg) {
+	if r.first(msg) {
 		r.acks.handle(msg)
 	}
+}
+
+// first reports whether an ack is not the second copy of one.
+func (r *replicas) first(msg *nats.Msg) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.copies == nil {
+		return true
+	}
+	step := 1
+	if msg.Sub.Queue != "" {
+		step = -1
+	}
+	key := msg.Subject + " " + msg.Reply + " " + string(msg.Data)
+	other := r.copies[key] * step
+	r.copies[key] += step
+	return other >= 0
 }
 
 // unsubscribe stops taking acks; those that have arrived are still handled.
@@ -268,77 +282,6 @@ func (r *replicas) unsubscribe() {
 	}
 	if r.own != nil {
 		_ = r.own.Drain() // as above
-	}
-}
-
-// ended notes that a flight is over: here, or for the replica that delivered it.
-func (r *replicas) ended(f delay.Flight) {
-	key := flightKey{f.Bucket, f.Token}
-	if f.Owner == r.acks.dispatcher.name() {
-		r.acks.dispatcher.end(key)
-		return
-	}
-	if f.Owner == "-" || f.Owner == "" {
-		return
-	}
-	r.jot(r.subjects.note(f.Owner, wordEnded), func(note []byte) []byte { return appendEnded(note, key) })
-}
-
-// jot adds a line to the note for a subject. Beyond maxNote lines are lost; what they are for is made good elsewhere.
-func (r *replicas) jot(subject string, line func([]byte) []byte) {
-	r.notes.Lock()
-	if note := r.noted[subject]; len(note) < maxNote {
-		r.noted[subject] = line(note)
-	}
-	r.notes.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// readyElsewhere tells another replica of ready jobs that its pops wait for.
-func (r *replicas) readyElsewhere(owner string, bucket int, topic string) {
-	r.jot(r.subjects.note(owner, wordReady), func(note []byte) []byte {
-		note = append(strconv.AppendInt(note, int64(bucket), 10), ' ')
-		return append(append(note, topic...), '\n')
-	})
-}
-
-// announce tells the other replicas for which topics pops wait here.
-func (r *replicas) announce() {
-	names := r.acks.dispatcher.awaited()
-	if len(names) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.slots {
-		if s.Number == r.slot || !s.Alive() {
-			continue
-		}
-		subject := r.subjects.note(owner{s.Number, s.Process}.String(), wordWaiting) + "." + owner{r.slot, r.process}.String()
-		for _, name := range names {
-			r.jot(subject, func(note []byte) []byte { return append(append(note, name...), '\n') })
-		}
-	}
-}
-
-// tell sends what was noted for other replicas. A note that is lost is made good by their own looks at Redis.
-func (r *replicas) tell(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.wake:
-		}
-		r.notes.Lock()
-		noted := r.noted
-		r.noted = make(map[string][]byte)
-		r.notes.Unlock()
-		for subject, note := range noted {
-			_ = r.link.Publish(subject, note) // see above
-		}
 	}
 }
 

@@ -1,8 +1,11 @@
 package bridge_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -118,37 +121,63 @@ func TestAcksOfAStoppedReplica(t *testing.T) {
 // TestHandOver: no ack is lost, or wrongly answered, while a replica leaves its work to another.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	for name, verb := range map[string]string{"finish": "+ACK", "touch": "+WPI", "release": "-NAK", "bury": "+TERM"} {
+	for name, row := range map[string]struct {
+		verb  string
+		inbox string // the tail of the reply subjects; empty: one for each verb
+	}{
+		"finish": {"+ACK", ""}, "touch": {"+WPI", ""}, "release": {"-NAK", ""}, "bury": {"+TERM", ""},
+		"finish to one inbox": {"+ACK", "one"}, "touch to one inbox": {"+WPI", "one"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(s *setup) { s.ShutdownTimeout = patience })
+			r := newRig(t, func(s *setup) { s.ShutdownTimeout = 2 * patience })
+			r.history.allowRepeats() // a batch that takes longer than half its lease is given back
 			w := r.member(t, r.nc, "over", "g")
-			const jobs = 250
-			for i := range jobs {
-				r.push(t, fmt.Sprintf(`{"id":"job-%d","topic":"over","ttr":600,"max_attempts":9}`, i))
+			const jobs, burst = 600, 4
+			list, ids := make([]string, jobs), make([]string, jobs)
+			for i := range list {
+				ids[i] = fmt.Sprintf(`"job-%d"`, i)
+				list[i] = `{"id":` + ids[i] + `,"topic":"over","ttr":600,"max_attempts":9}`
 			}
-			out := w.await(t, jobs)
-			r.start(t)
-			ended := make(chan error, 1)
-			go func() { ended <- r.main.stop(t) }()
-			// One answer every few milliseconds, until the replica is gone and some more.
-			for i, d := range out {
-				answer, err := r.nc.Request(d.Reply, []byte(verb), patience)
-				if err != nil {
-					t.Fatalf("verb %d is not answered: %v", i, err)
-				}
-				e := envelopeOf(t, answer)
-				if e.Code != http.StatusOK {
-					t.Errorf("verb %d: %s", i, e.raw)
-				}
-				pause(t, 10*time.Millisecond)
+			r.push(t, `{"id":"first","topic":"over","delay":600}`)
+			if answer := r.ask(t, r.msg("push", "["+strings.Join(list, ",")+"]")); answer.Code != http.StatusOK {
+				t.Fatalf("%.200s", answer.raw)
 			}
-			if err := <-ended; err != nil {
+			r.counts(t, jobs)
+			out := w.latest()
+			r.start(t, func(s *setup) { s.ShutdownTimeout = time.Second })
+			inbox := r.nc.NewInbox()
+			answers := &worker{rig: r}
+			answers.subscribe(t, r.nc, inbox+".*", "")
+			r.main.cancel()
+			// Some at once, close together at first, and then until the replica is gone.
+			sent := 0
+			for part := range slices.Chunk(out, burst) {
+				for _, d := range part {
+					if err := r.nc.PublishRequest(d.Reply, inbox+"."+cmp.Or(row.inbox, d.id()), []byte(row.verb)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				sent += len(part)
+				if sent < jobs/2 {
+					pause(t, time.Millisecond)
+				} else {
+					pause(t, 15*time.Millisecond)
+				}
+			}
+			if err := r.main.wait(t); err != nil {
 				t.Error(err)
 			}
-			for _, d := range out {
-				r.finish(t, d.id())
+			for _, d := range answers.await(t, sent) {
+				if e := envelopeOf(t, d.Msg); e.Code != http.StatusOK {
+					t.Errorf("answered %s", e.raw)
+				}
 			}
+			if n := answers.count(); n != sent {
+				t.Errorf("%d answers to %d verbs", n, sent)
+			}
+			r.finish(t, "first")
+			r.ask(t, r.msg("finish", "["+strings.Join(ids, ",")+"]"))
 			r.emptied(t)
 		})
 	}

@@ -21,6 +21,7 @@ type rig struct {
 	setup
 	nc      *nats.Conn
 	main    *replica
+	started []*replica // all that were started, for their logs
 	history *history
 }
 
@@ -64,7 +65,12 @@ func newRig(t *testing.T, options ...func(*setup)) *rig {
 	}
 	r := &rig{setup: s, history: newHistory()}
 	r.nc = r.connect(s.client...)
-	t.Cleanup(func() { r.history.check(t) })
+	t.Cleanup(func() {
+		r.history.check(t)
+		for i := 0; i < len(r.started) && t.Failed(); i++ {
+			t.Logf("log of bridge %d:\n%s", i, r.started[i].log)
+		}
+	})
 	if !s.idle {
 		r.main = r.start(t)
 	}
@@ -126,12 +132,8 @@ func (r *rig) run(t *testing.T, options ...func(*setup)) *replica {
 		defer close(b.done)
 		b.err = bridge.New(b.link, store, s.Options, log).Run(ctx)
 	}()
-	t.Cleanup(func() {
-		b.stop(t)
-		if t.Failed() {
-			t.Logf("log of a bridge:\n%s", b.log)
-		}
-	})
+	r.started = append(r.started, b)
+	t.Cleanup(func() { _ = b.stop(t) }) // tests that care for its error have looked
 	return b
 }
 

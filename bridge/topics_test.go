@@ -65,9 +65,17 @@ func TestTopicPatterns(t *testing.T) {
 		pattern, topic string
 		want           bool
 	}{
-		{"mail", "mail", true}, {"mail", "mail.eu", false}, {"mail.*", "mail.eu", true}, {"mail.*", "mail", false},
-		{"mail.*", "mail.eu.de", false}, {"mail.>", "mail.eu.de", true}, {"mail.>", "mail", false}, {">", "mail", true},
-		{"*.eu", "mail.eu", true}, {"*.eu", "mail.us", false}, {"*", "mail", true},
+		{"mail", "mail", true},
+		{"mail", "mail.eu", false},
+		{"mail.*", "mail.eu", true},
+		{"mail.*", "mail", false},
+		{"mail.*", "mail.eu.de", false},
+		{"mail.>", "mail.eu.de", true},
+		{"mail.>", "mail", false},
+		{">", "mail", true},
+		{"*.eu", "mail.eu", true},
+		{"*.eu", "mail.us", false},
+		{"*", "mail", true},
 	} {
 		if !validPattern(row.pattern) || matches(row.pattern, row.topic) != row.want {
 			t.Errorf("%q matches %q: want %v", row.pattern, row.topic, row.want)

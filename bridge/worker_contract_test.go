@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -116,6 +118,15 @@ func (w *worker) jobs() int {
 		ids[d.id()] = true
 	}
 	return len(ids)
+}
+
+// latest gives the last delivery of each job that has come.
+func (w *worker) latest() []*delivery {
+	ids := map[string]*delivery{}
+	for _, d := range w.all() {
+		ids[d.id()] = d
+	}
+	return slices.Collect(maps.Values(ids))
 }
 
 // next waits for the next message.

@@ -86,9 +86,9 @@ func (snap *snapshot) readTopics(ctx context.Context, client redis.UniversalClie
 		if strings.HasPrefix(field, "p:") {
 			continue // positions of lists
 		}
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return err
+		n, wrong := strconv.ParseInt(value, 10, 64)
+		if wrong != nil {
+			return wrong
 		}
 		snap.counts[field] += n
 	}

@@ -64,7 +64,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 			store := NewStore(client, StoreOptions{Prefix: testenv.Prefix(t), Buckets: 1, MaxDelay: time.Hour})
 			store.shift = func() time.Duration { return shift }
 			store.Push(ctx, []Job{
-				{ID: "now", Topic: "t", TTR: time.Minute}, {ID: "late", Topic: "t", Delay: time.Minute, TTR: time.Minute},
+				{ID: "now", Topic: "t", TTR: time.Minute},
+				{ID: "late", Topic: "t", Delay: time.Minute, TTR: time.Minute},
 				{ID: "dead", Topic: "t", TTR: time.Minute},
 			})
 			store.Bury(ctx, []Ack{{ID: "dead", Reason: "buried"}})
@@ -94,7 +95,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 			}
 			shift = 2 * time.Minute
 			store.Kick(ctx, []string{"dead"})
-			if _, err := store.Promote(ctx, 0, nil); err != nil {
+			if _, err = store.Promote(ctx, 0, nil); err != nil {
 				t.Fatal(err)
 			}
 			reserved, err := store.Reserve(ctx, "0.test", [][]Want{{{Topic: "t", N: 10}}})

@@ -36,12 +36,12 @@ type Delivery struct {
 }
 
 // encodeTail gives the end of a job's record, which the push script completes, and the body to keep beside it.
-func encodeTail(j *Job) (tail, outside []byte) {
+func encodeTail(j *Job) ([]byte, []byte) {
 	size := 64 + len(j.Headers)
 	if len(j.Body) <= maxInline {
 		size += len(j.Body)
 	}
-	tail = make([]byte, 0, size)
+	tail := make([]byte, 0, size)
 	tail = strconv.AppendInt(tail, j.TTR.Milliseconds(), 10)
 	tail = appendOption(tail, 'm', int64(j.MaxAttempts))
 	tail = appendOption(tail, 'e', j.Expires.Milliseconds())
@@ -115,34 +115,43 @@ func decodeRecord(d *Delivery, record, outside string) error {
 	return nil
 }
 
-func decodeOptions(d *Delivery, options string) (headers int, err error) {
+// decodeOptions fills d from the options of a header line and gives how many bytes the message headers take.
+func decodeOptions(d *Delivery, options string) (int, error) {
+	headers := 0
 	for options != "" {
 		var option string
 		option, options = nextField(options)
 		if option == "" {
 			continue
 		}
-		if option[0] == 'b' {
+		var err error
+		switch option[0] {
+		case 'b':
 			err = decodeBackoff(d, option[1:])
-		} else if option[0] == 'r' {
+		case 'r':
 			d.Raw = true
-		} else {
-			var n int64
-			n, err = strconv.ParseInt(option[1:], 10, 64)
-			switch option[0] {
-			case 'm':
-				d.MaxAttempts = int(n)
-			case 'e':
-				d.Expires = millis(n)
-			case 'h':
-				headers = int(n)
-			}
+		default:
+			err = decodeNumber(d, option, &headers)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("decode record of job %s: option %.20q: %w", d.ID, option, err)
 		}
 	}
 	return headers, nil
+}
+
+// decodeNumber takes in an option that has a number; a letter that is not known is passed over.
+func decodeNumber(d *Delivery, option string, headers *int) error {
+	n, err := strconv.ParseInt(option[1:], 10, 64)
+	switch option[0] {
+	case 'm':
+		d.MaxAttempts = int(n)
+	case 'e':
+		d.Expires = millis(n)
+	case 'h':
+		*headers = int(n)
+	}
+	return err
 }
 
 func decodeBackoff(d *Delivery, list string) error {
@@ -158,8 +167,8 @@ func decodeBackoff(d *Delivery, list string) error {
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// nextField cuts s at its first blank.
-func nextField(s string) (field, rest string) {
+// nextField cuts s at its first blank, which is in neither part.
+func nextField(s string) (string, string) {
 	at := strings.IndexByte(s, ' ')
 	if at < 0 {
 		return s, ""

@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func CheckID(id string) error {
 	case len(id) > MaxIDBytes:
 		return fmt.Errorf("has %d bytes, allowed are 1 to %d", len(id), MaxIDBytes)
 	case id[0] == ' ' || id[len(id)-1] == ' ':
-		return fmt.Errorf("begins or ends with a blank, allowed are blanks inside only")
+		return errors.New("begins or ends with a blank, allowed are blanks inside only")
 	}
 	return checkPrintable(id, true)
 }
@@ -75,9 +76,9 @@ func CheckTopic(topic string) error {
 	case len(topic) > MaxTopicBytes:
 		return fmt.Errorf("has %d bytes, allowed are 1 to %d", len(topic), MaxTopicBytes)
 	case strings.ContainsAny(topic, "*>"):
-		return fmt.Errorf("holds a wildcard, allowed are all printable characters but * and >")
+		return errors.New("holds a wildcard, allowed are all printable characters but * and >")
 	case strings.HasPrefix(topic, ".") || strings.HasSuffix(topic, ".") || strings.Contains(topic, ".."):
-		return fmt.Errorf("holds an empty token, allowed are tokens with single dots between them")
+		return errors.New("holds an empty token, allowed are tokens with single dots between them")
 	case strings.Count(topic, ".") >= MaxTopicTokens:
 		return fmt.Errorf("has %d tokens, allowed are %d", strings.Count(topic, ".")+1, MaxTopicTokens)
 	}

@@ -6,63 +6,6 @@ import (
 	"time"
 )
 
-// Stored is a job as it lies in the store.
-type Stored struct {
-	Delivery
-	State State
-	// At is the next due time, the deadline of a flight, or when the job died; zero where it is ready.
-	At time.Time
-	// Attempts is the number of deliveries within the present budget.
-	Attempts int
-	// Reason is why it is dead.
-	Reason string
-}
-
-// storedOf reads rows of id, state, score, value of tries, record and body. What cannot be read is left out.
-func (s *Store) storedOf(rows []any) []Stored {
-	jobs := make([]Stored, 0, len(rows)/6)
-	for ; len(rows) >= 6; rows = rows[6:] {
-		id := unpackID(text(rows[0]))
-		job := Stored{State: State(text(rows[1])), Delivery: Delivery{Job: Job{ID: id}, Bucket: s.BucketOf(id)}}
-		if decodeRecord(&job.Delivery, text(rows[4]), text(rows[5])) != nil {
-			continue
-		}
-		if ms := number(rows[2]); ms > 0 {
-			job.At = time.UnixMilli(ms)
-		}
-		if value := text(rows[3]); value != "" {
-			t := parseTry(value)
-			job.Attempts, job.Token, job.Serial = t.n-t.base, t.token, t.n
-			if t.phase == "l" {
-				job.Attempts++ // a delivery that is not certain yet is in flight as its attempt
-			}
-			if job.State == Dead {
-				job.Reason = t.reason
-			}
-		}
-		jobs = append(jobs, job)
-	}
-	return jobs
-}
-
-// Get reads a job, ErrNotFound where there is none.
-func (s *Store) Get(ctx context.Context, id string) (Stored, error) {
-	c := s.bucketCall(getScript, s.BucketOf(id), 1)
-	c.args = append(c.args, packID(id))
-	if err := s.send(ctx, c); err != nil {
-		return Stored{}, fmt.Errorf("get job: %w", err)
-	}
-	reply := list(c.reply)
-	if len(reply) != 2 || len(list(reply[1])) == 0 {
-		return Stored{}, ErrNotFound
-	}
-	jobs := s.storedOf(list(reply[1]))
-	if len(jobs) == 0 {
-		return Stored{}, fmt.Errorf("get job %s: its record cannot be read", id)
-	}
-	return jobs[0], nil
-}
-
 // Rescheduled is what became of a reschedule.
 type Rescheduled struct {
 	State State
@@ -122,21 +65,27 @@ func (s *Store) Kick(ctx context.Context, ids []string) []Kicked {
 	for p, part := range parts {
 		replies := list(calls[p].reply)
 		for at, i := range part {
-			results[i] = Kicked{ID: ids[i], State: Dead}
 			if calls[p].err != nil || at >= len(replies) {
-				results[i].Err = fmt.Errorf("kick job: %w", calls[p].err)
+				results[i] = Kicked{ID: ids[i], State: Dead, Err: fmt.Errorf("kick job: %w", calls[p].err)}
 				continue
 			}
-			results[i].Topic = text(replies[at])
-			if state := texts(replies[at]); len(state) == 1 {
-				results[i].State, results[i].Err = State(state[0]), ErrState
-				if results[i].State == Unknown {
-					results[i].Err = ErrNotFound
-				}
-			}
+			results[i] = kickedOf(ids[i], replies[at])
 		}
 	}
 	return results
+}
+
+// kickedOf reads the topic of a job that was kicked, or a list of the state that one was found in.
+func kickedOf(id string, reply any) Kicked {
+	state := texts(reply)
+	if len(state) != 1 {
+		return Kicked{ID: id, Topic: text(reply), State: Dead}
+	}
+	k := Kicked{ID: id, State: State(state[0]), Err: ErrState}
+	if k.State == Unknown {
+		k.Err = ErrNotFound
+	}
+	return k
 }
 
 // Purge removes jobs of a topic that are still in a state: delayed, in flight or dead. It gives how many were removed
@@ -195,7 +144,7 @@ func (s *Store) numbersOf(ctx context.Context, c *call, n int) ([]int, error) {
 }
 
 // PurgeReady removes the first ready jobs of a topic's list in a bucket: how many, and how many entries are left.
-func (s *Store) PurgeReady(ctx context.Context, bucket int, topic string) (removed, left int, err error) {
+func (s *Store) PurgeReady(ctx context.Context, bucket int, topic string) (int, int, error) {
 	n, err := s.numbersOf(ctx, s.listCall(emptyScript, bucket, topic, maxBatch), 2)
 	if err != nil {
 		return 0, 0, err
@@ -203,8 +152,9 @@ func (s *Store) PurgeReady(ctx context.Context, bucket int, topic string) (remov
 	return n[0], n[1], nil
 }
 
-// Retain drops jobs of a bucket that are dead for longer than age (0: none), and the dead ones among ids.
-func (s *Store) Retain(ctx context.Context, bucket int, age time.Duration, ids []string) (old, named int, err error) {
+// Retain drops jobs of a bucket that are dead for longer than age (0: none), and the dead ones among ids. It gives how
+// many of the old ones and how many of the named ones.
+func (s *Store) Retain(ctx context.Context, bucket int, age time.Duration, ids []string) (int, int, error) {
 	c := s.bucketCall(retainScript, bucket, 2+len(ids))
 	c.args = append(c.args, age.Milliseconds(), maxBatch)
 	for _, id := range ids {
@@ -217,9 +167,9 @@ func (s *Store) Retain(ctx context.Context, bucket int, age time.Duration, ids [
 	return n[0], n[1], nil
 }
 
-// Expire makes those of the first ready jobs of a topic dead that are too late for their first delivery. later is how
-// many of those looked at may expire another time.
-func (s *Store) Expire(ctx context.Context, bucket int, topic string, limit int) (died []DeadJob, later int, err error) {
+// Expire makes those of the first ready jobs of a topic dead that are too late for their first delivery. It gives them,
+// and how many of the others looked at may expire another time.
+func (s *Store) Expire(ctx context.Context, bucket int, topic string, limit int) ([]DeadJob, int, error) {
 	c := s.listCall(expireScript, bucket, topic, limit)
 	if err := s.send(ctx, c); err != nil {
 		return nil, 0, fmt.Errorf("expire jobs: %w", err)
@@ -231,8 +181,8 @@ func (s *Store) Expire(ctx context.Context, bucket int, topic string, limit int)
 	return diedOf(reply[0]), int(number(reply[1])), nil
 }
 
-// Compact takes stale ids out of the head of a topic's list, where it has more than slack of them.
-func (s *Store) Compact(ctx context.Context, bucket int, topic string, slack int) (removed int, err error) {
+// Compact takes stale ids out of the head of a topic's list, where it has more than slack of them, and gives how many.
+func (s *Store) Compact(ctx context.Context, bucket int, topic string, slack int) (int, error) {
 	c := s.listCall(compactScript, bucket, topic, maxBatch, slack)
 	if err := s.send(ctx, c); err != nil {
 		return 0, fmt.Errorf("compact list: %w", err)

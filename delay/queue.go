@@ -236,6 +236,7 @@ func (q *Queue) after(ack Ack, r Settled) {
 	case Delayed:
 		// The ticker learns from Redis when that is.
 		q.tickers[q.BucketOf(ack.ID)].wakeIn(0)
+	default: // in flight again, dead, or gone: nobody waits for that
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// BeatEvery is how often a replica shows that it lives, StaleAfter when the others take it for dead.
-	BeatEvery  = time.Second
+	// BeatEvery is how often a replica shows that it lives.
+	BeatEvery = time.Second
+	// StaleAfter is the silence after which the others take a replica for dead.
 	StaleAfter = 2 * BeatEvery
 )
 

@@ -2,9 +2,12 @@ package delay
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -61,7 +64,7 @@ func (r *retention) drop(ctx context.Context) error {
 }
 
 // shorten drops the oldest of too many dead jobs and reports whether there are still more.
-func (r *retention) shorten(ctx context.Context) (more bool, err error) {
+func (r *retention) shorten(ctx context.Context) (bool, error) {
 	counts, err := r.store.Counts(ctx)
 	if err != nil {
 		return false, err
@@ -106,4 +109,26 @@ func (r *retention) tell(old, over int) {
 type deadAt struct {
 	id string
 	at time.Time
+}
+
+// oldestDead gives the first n dead jobs of each bucket, by time of death.
+func (s *Store) oldestDead(ctx context.Context, n int) ([]deadAt, error) {
+	first := make([]*redis.ZSliceCmd, len(s.buckets))
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for b := range s.buckets {
+			first[b] = pipe.ZRangeWithScores(ctx, s.buckets[b].fixed[keyDead], 0, int64(n-1))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read dead jobs: %w", unavailable(err))
+	}
+	var oldest []deadAt
+	for _, f := range first {
+		for _, z := range f.Val() {
+			id, _ := z.Member.(string)
+			oldest = append(oldest, deadAt{unpackID(id), time.UnixMilli(int64(z.Score))})
+		}
+	}
+	return oldest, nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; nothing is protected by it.
 	_ "embed"
 	"encoding/hex"
+	"strings"
 )
 
 // script is one Lua script and the name that Redis gives it.
@@ -12,10 +13,7 @@ type script struct {
 }
 
 func newScript(name string, parts ...string) *script {
-	var source string
-	for _, part := range parts {
-		source += part
-	}
+	source := strings.Join(parts, "")
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
 	return &script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 }

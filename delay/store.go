@@ -165,7 +165,8 @@ func sendTo(ctx context.Context, node *redis.Client, calls []*call) {
 	}
 }
 
-func runPipeline(ctx context.Context, node *redis.Client, calls []*call, source bool) (missing []*call) {
+// runPipeline sends calls, with the source of their scripts or only its name, and gives those whose script was missing.
+func runPipeline(ctx context.Context, node *redis.Client, calls []*call, source bool) []*call {
 	pipe := node.Pipeline()
 	commands := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
@@ -174,6 +175,7 @@ func runPipeline(ctx context.Context, node *redis.Client, calls []*call, source 
 	}
 	held := waitFor(ctx, pipe, calls)
 	_, _ = pipe.Exec(ctx) // each command has its own error
+	var missing []*call
 	for i, c := range calls {
 		reply, err := commands[i].Result()
 		if err != nil && !source && strings.HasPrefix(err.Error(), "NOSCRIPT") {

@@ -123,9 +123,10 @@ func (w *writer) weigh(o *order, sign int) {
 }
 
 // take gives what the next call carries, by verb, and whether there was anything.
-func (w *writer) take() (batch [verbs][]*order, found bool) {
+func (w *writer) take() ([verbs][]*order, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var batch [verbs][]*order
 	n, bytes := 0, 0
 	for n < len(w.queue) && n < takeJobs && bytes < takeBytes {
 		o := w.queue[n]
@@ -184,20 +185,13 @@ func (w *writer) repeat(ctx context.Context, failed []*order) {
 	}
 }
 
-func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) (failed []*order) {
-	pushes := w.inTime(batch[verbPush])
-	if len(pushes) > 0 {
-		jobs := make([]Job, len(pushes))
-		for i, o := range pushes {
-			jobs[i] = o.job
-		}
-		for i, result := range w.store.Push(ctx, jobs) {
-			pushes[i].pushed(result)
-		}
-	}
+// carryOut sends a batch, answers its orders, and gives the verbs that Redis did not take and nobody waits for.
+func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) []*order {
+	w.push(ctx, w.inTime(batch[verbPush]))
 	settle := [verbs]func(context.Context, []Ack) []Settled{
 		verbFinish: w.store.Finish, verbRelease: w.store.Release, verbTouch: w.store.Touch, verbBury: w.store.Bury,
 	}
+	var failed []*order
 	for v := verbFinish; v < verbs; v++ {
 		orders := w.inTime(batch[v])
 		if len(orders) == 0 {
@@ -207,14 +201,34 @@ func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) (failed []
 		for i, o := range orders {
 			acks[i] = o.ack
 		}
-		for i, result := range settle[v](ctx, acks) {
-			var away *UnavailableError
-			if errors.As(result.Err, &away) && !orders[i].waits {
-				failed = append(failed, orders[i])
-				continue
-			}
-			orders[i].settled(result)
+		failed = append(failed, settled(orders, settle[v](ctx, acks))...)
+	}
+	return failed
+}
+
+func (w *writer) push(ctx context.Context, orders []*order) {
+	if len(orders) == 0 {
+		return
+	}
+	jobs := make([]Job, len(orders))
+	for i, o := range orders {
+		jobs[i] = o.job
+	}
+	for i, result := range w.store.Push(ctx, jobs) {
+		orders[i].pushed(result)
+	}
+}
+
+// settled answers orders with their results and gives those that are to be repeated.
+func settled(orders []*order, results []Settled) []*order {
+	var failed []*order
+	for i, result := range results {
+		var away *UnavailableError
+		if errors.As(result.Err, &away) && !orders[i].waits {
+			failed = append(failed, orders[i])
+			continue
 		}
+		orders[i].settled(result)
 	}
 	return failed
 }

@@ -1,0 +1,184 @@
+package whole
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is a way in which a run can break what the contract promises.
+type Kind string
+
+// The kinds of faults.
+const (
+	Lost        Kind = "lost"             // confirmed, and never delivered
+	Vanished    Kind = "vanished"         // delivered, never finished by anybody, and did not come again
+	Early       Kind = "early"            // delivered before it was due
+	AfterFinish Kind = "after its finish" // delivered although a finish was confirmed before
+	AttemptDown Kind = "attempt went down"
+	WrongDue    Kind = "wrong due time" // a delivery says another due time than the confirmation or the delivery before
+	Stranger    Kind = "stranger"       // delivered, and nobody pushed it
+)
+
+// Fault is one broken promise.
+type Fault struct {
+	Kind   Kind
+	ID     string
+	Detail string
+}
+
+// Report is what a run showed.
+type Report struct {
+	Pushed      int // confirmed
+	Unconfirmed int // pushed without a confirmation: these may be stored or not
+	Delivered   int // messages, of all jobs
+	Repeated    int // of them with the attempt of the message before: a handover that was not certain was repeated
+	Redelivered int // of them with a later attempt than the message before
+	OnWire      int // of them after a confirmed finish, but so soon that they were on their way
+	Finished    int // jobs whose finish was confirmed
+
+	// Late is how long after its due time the last of the first deliveries came, LateP50 the middle one.
+	Late, LateP50 time.Duration
+
+	Faults []Fault
+}
+
+// Check compares the history with what the contract promises. It is for the end of a run, when all was finished:
+// until then a job that comes later looks lost. A delivery up to wire after a confirmed finish was on its way.
+func (h *History) Check(wire time.Duration) Report {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var r Report
+	var late []time.Duration
+	for _, id := range slices.Sorted(maps.Keys(h.jobs)) {
+		s := h.jobs[id]
+		r.count(s)
+		r.checkFate(id, s)
+		for i := range s.handovers {
+			r.checkHandover(id, s, i, wire)
+		}
+		if len(s.handovers) > 0 {
+			late = append(late, s.handovers[0].at.Sub(s.handovers[0].due))
+		}
+	}
+	if slices.Sort(late); len(late) > 0 {
+		r.LateP50, r.Late = late[len(late)/2], late[len(late)-1]
+	}
+	return r
+}
+
+func (r *Report) count(s *story) {
+	switch {
+	case !s.due.IsZero():
+		r.Pushed++
+	case !s.earliest.IsZero():
+		r.Unconfirmed++
+	}
+	if !s.finished.IsZero() {
+		r.Finished++
+	}
+	r.Delivered += len(s.handovers)
+}
+
+// checkFate finds what did not come. A job that nobody confirmed need not come at all, but once it was delivered it is
+// stored, and then it must not vanish either.
+func (r *Report) checkFate(id string, s *story) {
+	switch {
+	case s.earliest.IsZero() && s.due.IsZero():
+		r.fault(Stranger, id, "%d deliveries", len(s.handovers))
+	case len(s.handovers) == 0 && !s.due.IsZero():
+		r.fault(Lost, id, "due %s", clock(s.due))
+	case len(s.handovers) > 0 && s.finishing.IsZero():
+		r.fault(Vanished, id, "%s", s)
+	}
+}
+
+// checkHandover finds what should not have come.
+func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration) {
+	d := s.handovers[i]
+	for _, due := range []time.Time{s.earliest, s.due, d.due} {
+		if d.at.Before(due) {
+			r.fault(Early, id, "delivered %s, %v before it was due", clock(d.at), due.Sub(d.at))
+			break
+		}
+	}
+	if !s.due.IsZero() && !d.due.Equal(s.due) {
+		r.fault(WrongDue, id, "delivered as due %s, confirmed was %s", clock(d.due), clock(s.due))
+	}
+	if after := d.at.Sub(s.finished); !s.finished.IsZero() && after > 0 {
+		if after > wire {
+			r.fault(AfterFinish, id, "%v after the finish was confirmed: %s", after, s)
+		} else {
+			r.OnWire++
+		}
+	}
+	first := handover{due: d.due}
+	if i > 0 {
+		first = s.handovers[i-1]
+	}
+	switch {
+	case d.attempt < 1 || d.attempt < first.attempt:
+		r.fault(AttemptDown, id, "%d after %d: %s", d.attempt, first.attempt, s)
+	case i > 0 && d.attempt == first.attempt:
+		r.Repeated++
+	case i > 0:
+		r.Redelivered++
+	}
+	if !d.due.Equal(first.due) && s.due.IsZero() {
+		r.fault(WrongDue, id, "delivered as due %s, before as %s", clock(d.due), clock(first.due))
+	}
+}
+
+func (r *Report) fault(kind Kind, id, format string, args ...any) {
+	r.Faults = append(r.Faults, Fault{Kind: kind, ID: id, Detail: fmt.Sprintf(format, args...)})
+}
+
+// Err is nil where no promise was broken. Its text has the first faults of each kind.
+func (r *Report) Err() error {
+	if len(r.Faults) == 0 {
+		return nil
+	}
+	const shown = 5
+	var text strings.Builder
+	count := make(map[Kind]int)
+	for _, f := range r.Faults {
+		if count[f.Kind]++; count[f.Kind] <= shown {
+			fmt.Fprintf(&text, "\n  %s: %s: %s", f.Kind, f.ID, f.Detail)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		if more := count[kind] - shown; more > 0 {
+			fmt.Fprintf(&text, "\n  %s: and %d more", kind, more)
+		}
+	}
+	return errors.New("promises are broken:" + text.String())
+}
+
+// String is one line with all figures.
+func (r *Report) String() string {
+	return fmt.Sprintf("%d jobs confirmed, %d not; %d deliveries: %d repeated, %d redelivered, %d on the wire at their finish; "+
+		"%d finishes confirmed; lateness p50 %v, max %v; %d faults", r.Pushed, r.Unconfirmed, r.Delivered, r.Repeated,
+		r.Redelivered, r.OnWire, r.Finished, r.LateP50.Round(time.Millisecond), r.Late.Round(time.Millisecond), len(r.Faults))
+}
+
+// String tells what happened, in order of the times.
+func (s *story) String() string {
+	var text strings.Builder
+	finished := s.finished.IsZero()
+	for _, d := range s.handovers {
+		if !finished && d.at.After(s.finished) {
+			fmt.Fprintf(&text, "finish confirmed %s, ", clock(s.finished))
+			finished = true
+		}
+		fmt.Fprintf(&text, "attempt %d %s, ", d.attempt, clock(d.at))
+	}
+	if !finished {
+		fmt.Fprintf(&text, "finish confirmed %s, ", clock(s.finished))
+	}
+	return strings.TrimSuffix(text.String(), ", ")
+}
+
+func clock(t time.Time) string { return t.Format("15:04:05.000") }

@@ -1,0 +1,107 @@
+package whole
+
+import (
+	"sync"
+	"time"
+)
+
+// History is what all clients of one run did and saw. Its methods may be called from any goroutine. An id is pushed
+// only once in a run: after a second push nobody could tell the deliveries of one job from those of the other.
+type History struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	jobs map[string]*story
+}
+
+// story is the history of one job.
+type story struct {
+	// earliest is the due time as its pusher reckons it, due as the bridge confirmed it; zero: never.
+	earliest, due time.Time
+	handovers     []handover
+	// finishing is when a finish was sent first, finished when one was confirmed first; zero: never.
+	finishing, finished time.Time
+}
+
+// handover is one message that a worker got; due is what it said.
+type handover struct {
+	at      time.Time
+	attempt int
+	due     time.Time
+}
+
+// NewHistory begins a history on the clock of its clients, which must be that of Redis: due times are compared with it.
+func NewHistory(now func() time.Time) *History {
+	return &History{now: now, jobs: make(map[string]*story)}
+}
+
+// Pushing notes that a push is about to be sent, whose job must not come before due.
+func (h *History) Pushing(id string, due time.Time) {
+	h.change(id, func(s *story, _ time.Time) { s.earliest = due })
+}
+
+// Pushed notes that a push was confirmed, with the due time of the answer. From now on the job must not be lost.
+func (h *History) Pushed(id string, due time.Time) {
+	h.change(id, func(s *story, _ time.Time) { s.due = due })
+}
+
+// Delivered notes a message that a worker got.
+func (h *History) Delivered(id string, attempt int, due time.Time) {
+	h.change(id, func(s *story, at time.Time) {
+		s.handovers = append(s.handovers, handover{at: at, attempt: attempt, due: due})
+	})
+}
+
+// Finishing notes that a finish is about to be sent. From now on the job may be gone.
+func (h *History) Finishing(id string) {
+	h.change(id, func(s *story, at time.Time) {
+		if s.finishing.IsZero() {
+			s.finishing = at
+		}
+	})
+}
+
+// Finished notes that a finish was confirmed. From now on the job must not come again.
+func (h *History) Finished(id string) {
+	h.change(id, func(s *story, at time.Time) {
+		if s.finished.IsZero() {
+			s.finished = at
+		}
+	})
+}
+
+// IsFinished reports whether a finish was confirmed.
+func (h *History) IsFinished(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.jobs[id]
+	return s != nil && !s.finished.IsZero()
+}
+
+// Count gives how many jobs were confirmed, and how many different ones were delivered.
+func (h *History) Count() (int, int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pushed, delivered := 0, 0
+	for _, s := range h.jobs {
+		if !s.due.IsZero() {
+			pushed++
+		}
+		if len(s.handovers) > 0 {
+			delivered++
+		}
+	}
+	return pushed, delivered
+}
+
+// change takes the time inside the lock, so that the order of the notes is that of their times.
+func (h *History) change(id string, f func(s *story, at time.Time)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.jobs[id]
+	if s == nil {
+		s = &story{}
+		h.jobs[id] = s
+	}
+	f(s, h.now())
+}

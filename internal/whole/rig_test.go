@@ -1,0 +1,98 @@
+package whole_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dqbridge/dqbridge/internal/testenv"
+	"github.com/dqbridge/dqbridge/internal/whole"
+)
+
+// startWithin is generous: the binary has the race detector, and two cores are shared.
+const startWithin = 30 * time.Second
+
+// rig is one installation: a Redis with an append-only file, a NATS server, replicas, and clients.
+type rig struct {
+	*clients
+
+	redis *testenv.RedisServer
+}
+
+// newRig starts the servers. fsync is when Redis brings its file to the disk: always, everysec or no.
+func newRig(t *testing.T, fsync string) *rig {
+	t.Helper()
+	redis, server := testenv.Redis(t, "--appendonly", "yes", "--appendfsync", fsync), testenv.NATS(t)
+	return &rig{clients: newClients(t, server, testenv.Prefix(t)), redis: redis}
+}
+
+// env is the configuration of a replica; more wins over it.
+func (r *rig) env(more ...string) []string {
+	return append([]string{
+		"DQ_NATS_URL=" + r.nats.URL(), "DQ_REDIS_URL=" + r.redis.URL(), "DQ_PREFIX=" + r.prefix, "DQ_HTTP_ADDR=",
+		"DQ_LOG_FORMAT=json", "GORACE=atexit_sleep_ms=10", // a second else, with the race detector
+	}, more...)
+}
+
+// replica starts a bridge and does not wait for it. At the end of the test it must not have met a data race.
+func (r *rig) replica(more ...string) *testenv.Process {
+	r.t.Helper()
+	p := testenv.Start(r.t, r.env(more...))
+	r.t.Cleanup(func() { checkOutput(r.t, p) })
+	return p
+}
+
+func checkOutput(t *testing.T, p *testenv.Process) {
+	t.Helper()
+	for _, bad := range []string{"DATA RACE", "panic:", "fatal error:"} {
+		if strings.Contains(p.Stderr(), bad) {
+			t.Errorf("a replica says %q", bad)
+		}
+	}
+}
+
+// serving starts a bridge and waits until it serves.
+func (r *rig) serving(more ...string) *testenv.Process {
+	r.t.Helper()
+	p := r.replica(more...)
+	p.WaitFor("bridge serves", startWithin)
+	return p
+}
+
+// settled waits until nothing is left in Redis, then checks the history.
+func (r *rig) settled(within time.Duration) whole.Report {
+	r.t.Helper()
+	began := time.Now()
+	var left []string
+	var err error
+	for {
+		left, err = whole.Leftovers(r.ctx, r.redis.Client(), r.prefix)
+		if err == nil && len(left) == 0 || time.Since(began) > within {
+			break
+		}
+		r.pause(20 * time.Millisecond)
+	}
+	if err != nil || len(left) > 0 {
+		r.t.Errorf("after %v there is still in Redis (%v):\n%s", within, err, strings.Join(left, "\n"))
+	} else {
+		r.t.Logf("Redis is empty %v after the last push", time.Since(began).Round(time.Millisecond))
+	}
+	report := r.check()
+	if now, err := whole.Leftovers(r.ctx, r.redis.Client(), r.prefix); len(left) == 0 && (err != nil || len(now) > 0) {
+		r.t.Errorf("Redis was empty and is not any more (%v):\n%s", err, strings.Join(now, "\n"))
+	}
+	return report
+}
+
+// end stops replicas that have nothing to do: each must end well and soon.
+func (r *rig) end(replicas ...*testenv.Process) {
+	r.t.Helper()
+	for _, p := range replicas {
+		p.Term()
+	}
+	for i, p := range replicas {
+		if code := p.Wait(15 * time.Second); code != 0 {
+			r.t.Errorf("replica %d ends with exit code %d", i, code)
+		}
+	}
+}
