@@ -83,30 +83,13 @@ func (a *admin) topics(ctx context.Context, data []byte) envelope {
 		return f.envelope()
 	}
 	reply := topicsReply{Topics: []topicReply{}}
-	now := a.now()
 	// Pages of the scan without a topic that is wanted are passed over, but not for ever.
-	for deadline := now.Add(time.Second); ; {
-		counts, next, err := a.queue.Topics(ctx, from.at, limit)
+	for deadline := a.now().Add(time.Second); ; {
+		next, err := a.addTopics(ctx, &r, from, limit, &reply)
 		if err != nil {
 			return failed("", delay.Unknown, err)
 		}
-		cut := false
-		for _, t := range counts {
-			if t.Topic <= from.behind || !r.wants(t.Topic) {
-				continue
-			}
-			if cut = len(reply.Topics) == limit; cut {
-				break
-			}
-			reply.Topics = append(reply.Topics, a.topicReply(t, now))
-		}
-		if cut {
-			// The scan gave more than fits: its page is read once more, from behind the last topic on.
-			reply.Cursor = place{from.at, reply.Topics[limit-1].Topic}.String()
-			break
-		}
-		from = place{at: next}
-		if next == 0 {
+		if from = next; from == (place{}) {
 			break
 		}
 		if len(reply.Topics) == limit || a.now().After(deadline) {
@@ -116,6 +99,26 @@ func (a *admin) topics(ctx context.Context, data []byte) envelope {
 	}
 	slices.SortFunc(reply.Topics, func(x, y topicReply) int { return cmp.Compare(x.Topic, y.Topic) })
 	return envelope{Code: http.StatusOK, Data: reply}
+}
+
+// addTopics adds what is wanted of one page of the store's scan, up to the limit, and gives where to go on. The scan may
+// give more than it was asked for: then its page is read once more, from behind the last topic on.
+func (a *admin) addTopics(ctx context.Context, r *topicsRequest, from place, limit int, reply *topicsReply) (place, error) {
+	counts, next, err := a.queue.Topics(ctx, from.at, limit)
+	if err != nil {
+		return place{}, err
+	}
+	now := a.now()
+	for _, t := range counts {
+		if t.Topic <= from.behind || !r.wants(t.Topic) {
+			continue
+		}
+		if len(reply.Topics) == limit {
+			return place{from.at, reply.Topics[limit-1].Topic}, nil
+		}
+		reply.Topics = append(reply.Topics, a.topicReply(t, now))
+	}
+	return place{at: next}, nil
 }
 
 func (a *admin) topicReply(t delay.TopicCounts, now time.Time) topicReply {

@@ -164,6 +164,8 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 		}
 		unheard := f.silent || denied
 		switch {
+		case f.dropped:
+			continue
 		case f.settling, landed && b.err == nil && !unheard:
 			settled = append(settled, f)
 		case landed:

@@ -220,6 +220,10 @@ func (b *Bridge) join(ctx context.Context) error {
 	if err := b.checkStreams(); err != nil {
 		return err
 	}
+	// A topic that is paused must be known before the first delivery.
+	if err := b.insist(ctx, "read paused topics", func() error { return b.replicas.readPauses(ctx) }); err != nil {
+		return err
+	}
 	return b.insist(ctx, "take a slot", func() error { return b.replicas.join(ctx) })
 }
 

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +18,19 @@ func durable(t *testing.T) *testenv.RedisServer {
 	return testenv.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
 }
 
-// ready waits until a bridge says that it is ready, or that it is not.
+// ready waits until a bridge says that it is ready, or that it is not; and then until the server has read what it
+// subscribes, which may take it a moment longer.
 func (b *replica) ready(t *testing.T, want int, within time.Duration) {
 	t.Helper()
 	testenv.Eventually(t, within, func() bool {
 		status, _ := b.get(t, "/readyz")
 		return status == want
 	}, fmt.Sprintf("/readyz is %d", want))
+	if want == http.StatusOK {
+		if err := b.link.FlushTimeout(patience); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestRedisAwayAndBack: the bridge goes on by itself; what was confirmed is there, what was not is refused.

@@ -28,6 +28,8 @@ type flight struct {
 	// silent: nobody listened. answered: the worker has answered. settling: with a verb that ends the flight, so there is
 	// nothing to confirm.
 	silent, answered, settling bool
+	// dropped: it could not be sent at all.
+	dropped bool
 	// until is when it should be over, by the local clock: a lease or a TTR later.
 	until time.Time
 }
@@ -68,6 +70,13 @@ func (d *dispatcher) unheard(key flightKey) {
 	if f := d.flights[key]; f != nil {
 		f.silent = true
 	}
+}
+
+// drop notes that a delivery could not be sent.
+func (d *dispatcher) drop(f *flight) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.dropped = true
 }
 
 // answered notes that the worker of a delivery has answered: whoever answers has it.

@@ -141,11 +141,13 @@ func (d *dispatcher) look(t *topic) {
 		ctx, cancel := context.WithTimeout(d.calls, popGrace)
 		defer cancel()
 		buckets, err := d.queue.ReadyBuckets(ctx, t.name)
+		answer := errNoJob
 		if err != nil {
 			d.metrics.trouble("look for ready jobs", err)
+			answer = envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(err)}
 		}
 		for _, w := range d.looked(t, asked, buckets) {
-			w.none(errNoJob)
+			w.none(answer)
 		}
 	})
 }

@@ -122,11 +122,7 @@ func (r *replicas) watchPauses(ctx context.Context) {
 	look := time.NewTicker(pauseLook)
 	defer look.Stop()
 	for {
-		reading := r.acks.dispatcher.pauseReading()
-		names, err := r.queue.Paused(ctx)
-		if err == nil {
-			r.acks.dispatcher.setPaused(reading, names)
-		} else if ctx.Err() == nil {
+		if err := r.readPauses(ctx); err != nil && ctx.Err() == nil {
 			r.metrics.trouble("read paused topics", err)
 		}
 		select {
@@ -135,6 +131,15 @@ func (r *replicas) watchPauses(ctx context.Context) {
 		case <-look.C:
 		}
 	}
+}
+
+func (r *replicas) readPauses(ctx context.Context) error {
+	reading := r.acks.dispatcher.pauseReading()
+	names, err := r.queue.Paused(ctx)
+	if err == nil {
+		r.acks.dispatcher.setPaused(reading, names)
+	}
+	return err
 }
 
 func (r *replicas) beat(ctx context.Context) error {

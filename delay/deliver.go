@@ -160,6 +160,9 @@ func reservedOf(reply any, bucket int, wants []Want) Reserved {
 	for i := range wants {
 		results[i].Topic = wants[i].Topic
 		entries := list(replies[i+2])
+		if len(entries) == 0 {
+			continue
+		}
 		results[i].Left = int(number(entries[0]))
 		results[i].Clock = time.UnixMicro(number(replies[0]))
 		results[i].Deliveries = make([]Delivery, 0, len(entries)/6)

@@ -25,7 +25,7 @@ func (m *storeMachine) Kick(t *rapid.T) {
 		if k.Err != nil || k.Topic != j.job.Topic {
 			t.Fatalf("kick %q: %+v, model %v", id, k, j)
 		}
-		j.state, j.n, j.first, j.released, j.buried = Ready, 0, m.model.now, false, false
+		j.state, j.n, j.first, j.released, j.buried, j.token = Ready, 0, m.model.now, false, false, 0
 		j.moved = j.moved || j.job.Expires > 0
 	}
 }

@@ -65,11 +65,15 @@ func (s *Store) Kick(ctx context.Context, ids []string) []Kicked {
 	for p, part := range parts {
 		replies := list(calls[p].reply)
 		for at, i := range part {
-			if calls[p].err != nil || at >= len(replies) {
+			switch {
+			case calls[p].err != nil:
 				results[i] = Kicked{ID: ids[i], State: Dead, Err: fmt.Errorf("kick job: %w", calls[p].err)}
-				continue
+			case len(replies) != len(part):
+				cause := fmt.Errorf("kick job: reply of %d entries", len(replies))
+				results[i] = Kicked{ID: ids[i], State: Dead, Err: &UnavailableError{Maybe: true, Cause: cause}}
+			default:
+				results[i] = kickedOf(ids[i], replies[at])
 			}
-			results[i] = kickedOf(ids[i], replies[at])
 		}
 	}
 	return results

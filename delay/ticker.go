@@ -33,8 +33,8 @@ type ticker struct {
 	wake chan struct{}
 	// lastRun is when a promote last came back well, lastTurn when the loop last went round; ns since 1970.
 	lastRun, lastTurn atomic.Int64
-	// cursor is how far the look through the active topics got, ms.
-	cursor   int64
+	// cursor is how far the look through the active topics got.
+	cursor   ActivePlace
 	nextLook time.Time
 	sweep    *sweep
 }
@@ -143,7 +143,7 @@ func (t *ticker) look(ctx context.Context) error {
 			return err
 		}
 		t.cursor = cursor
-		if cursor == 0 {
+		if cursor == (ActivePlace{}) {
 			break
 		}
 	}

@@ -11,29 +11,35 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Active gives topics of a bucket that have ready jobs, from a cursor on, by how long they have had them.
-// The next cursor is 0 at the end.
-func (s *Store) Active(ctx context.Context, bucket int, cursor int64, limit int) ([]string, int64, error) {
+// ActivePlace is where a look through the active topics goes on: the zero value is the beginning.
+type ActivePlace struct {
+	// score is of the last topic read, ms; skip is how many topics of that score were read.
+	score, skip int64
+}
+
+// Active gives topics of a bucket that have ready jobs, from a place on, by how long they have had them. The next place
+// is the zero value at the end.
+func (s *Store) Active(ctx context.Context, bucket int, from ActivePlace, limit int) ([]string, ActivePlace, error) {
 	found, err := s.client.ZRangeByScoreWithScores(ctx, s.buckets[bucket].fixed[keyActive], &redis.ZRangeBy{
-		Min: strconv.FormatInt(cursor, 10), Max: "+inf", Count: int64(limit),
+		Min: strconv.FormatInt(from.score, 10), Max: "+inf", Offset: from.skip, Count: int64(limit),
 	}).Result()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read active topics: %w", unavailable(err))
+		return nil, ActivePlace{}, fmt.Errorf("read active topics: %w", unavailable(err))
 	}
-	var topics []string
+	topics := make([]string, 0, len(found))
+	next := from
 	for _, z := range found {
 		topic, _ := z.Member.(string)
 		topics = append(topics, topic)
+		if score := int64(z.Score); score != next.score {
+			next = ActivePlace{score: score}
+		}
+		next.skip++
 	}
 	if len(found) < limit {
-		return topics, 0, nil
+		return topics, ActivePlace{}, nil
 	}
-	// Topics of one millisecond may not all fit a page: then the next page begins with the same score.
-	last := int64(found[len(found)-1].Score)
-	if last == cursor {
-		last++
-	}
-	return topics, last, nil
+	return topics, next, nil
 }
 
 // ReadyBuckets gives the buckets whose list of a topic is not empty.

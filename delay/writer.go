@@ -175,13 +175,18 @@ func (w *writer) repeat(ctx context.Context, failed []*order) {
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped {
-		return
+	stopped := w.stopped
+	if !stopped {
+		w.queue = append(failed, w.queue...)
+		for _, o := range failed {
+			w.weigh(o, 1)
+		}
 	}
-	w.queue = append(failed, w.queue...)
-	for _, o := range failed {
-		w.weigh(o, 1)
+	w.mu.Unlock()
+	if stopped {
+		for _, o := range failed {
+			o.settled(Settled{Err: &UnavailableError{Maybe: true, Cause: ErrStopped}})
+		}
 	}
 }
 

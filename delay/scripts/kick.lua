@@ -16,7 +16,8 @@ for i = 3, #ARGV do
       redis.call('HSET', pool, id, table.concat({ version, topic, push, pushed, int(us / 1000), rest }, ' '))
     end
     local t = parse_try(redis.call('HGET', tries, id)) or first_try(push, topic)
-    t.base, t.phase, t.reason = t.n, 'v', nil
+    -- No ack of a delivery before this one may touch the job.
+    t.base, t.phase, t.reason, t.token = t.n, 'v', nil, '0'
     redis.call('HSET', tries, id, format_try(t))
     enlist('RPUSH', topic, { id }, us)
     redis.call('ZREM', dead, id)

@@ -124,6 +124,16 @@ func (c *clients) deliver(msg *nats.Msg, take func(d delivery)) {
 	take(delivery{d, msg})
 }
 
+// into hands deliveries to the test.
+func (c *clients) into(out chan<- delivery) func(d delivery) {
+	return func(d delivery) {
+		select {
+		case out <- d:
+		case <-c.ctx.Done():
+		}
+	}
+}
+
 // next waits for a delivery.
 func (c *clients) next(out <-chan delivery) delivery {
 	c.t.Helper()

@@ -64,7 +64,7 @@ func TestAcksToADeadReplica(t *testing.T) {
 			r := newRig(t, "everysec")
 			dead := r.serving()
 			out := make(chan delivery, jobs)
-			r.workers(1, func(d delivery) { out <- d })
+			r.workers(1, r.into(out))
 			for i := range jobs {
 				if !r.pushOnce(mixed(0, "60s")(i)) {
 					t.Fatal("a push is not confirmed")

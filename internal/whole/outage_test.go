@@ -151,7 +151,7 @@ func TestAckSyncWhileRedisIsAway(t *testing.T) {
 	r := newRig(t, "always")
 	p := r.serving()
 	out := make(chan delivery, 1)
-	r.workers(1, func(d delivery) { out <- d })
+	r.workers(1, r.into(out))
 	r.insist(mixed(0, "3s")(0))
 	d := r.next(out)
 	r.pause(300 * time.Millisecond) // until the delivery is certain
@@ -161,10 +161,8 @@ func TestAckSyncWhileRedisIsAway(t *testing.T) {
 		t.Error("AckSync says that the job is finished, while Redis is down")
 	}
 	r.redis.Restart()
-	testenv.Eventually(t, 10*time.Second, func() bool {
-		_, err := r.client.Ack(r.ctx, d.msg)
-		return err == nil
-	}, "an ack that is taken")
+	r.reads = true
+	testenv.Eventually(t, 10*time.Second, func() bool { return r.ackOnce(d) == nil }, "an ack that is taken")
 	r.settled(10 * time.Second)
 	r.end(p)
 }

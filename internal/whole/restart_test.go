@@ -88,7 +88,7 @@ func TestLastReplicaWaitsForAcks(t *testing.T) {
 	r := newRig(t, "everysec")
 	p := r.serving("DQ_SHUTDOWN_TIMEOUT=20s")
 	out := make(chan delivery, 2*jobs)
-	r.workers(1, func(d delivery) { out <- d })
+	r.workers(1, r.into(out))
 	for i := range jobs {
 		r.insist(mixed(0, "60s")(i))
 	}
@@ -128,7 +128,7 @@ func TestLastReplicaWaitsNoLongerThanItMay(t *testing.T) {
 	r := newRig(t, "everysec")
 	p := r.serving(fmt.Sprintf("DQ_SHUTDOWN_TIMEOUT=%v", may))
 	out := make(chan delivery, 1)
-	r.workers(1, func(d delivery) { out <- d })
+	r.workers(1, r.into(out))
 	r.insist(mixed(0, "5s")(0))
 	r.next(out)
 	r.pause(300 * time.Millisecond) // until the delivery is certain
@@ -166,7 +166,7 @@ func TestReplicaEndsWithoutServers(t *testing.T) {
 			r := newRig(t, "everysec")
 			p := r.serving(fmt.Sprintf("DQ_SHUTDOWN_TIMEOUT=%v", may))
 			out := make(chan delivery, 1)
-			r.workers(1, func(d delivery) { out <- d })
+			r.workers(1, r.into(out))
 			r.insist(mixed(0, "60s")(0))
 			d := r.next(out)
 			away(r)
@@ -189,7 +189,7 @@ func TestSecondSignal(t *testing.T) {
 	r := newRig(t, "everysec")
 	p := r.serving()
 	out := make(chan delivery, 1)
-	r.workers(1, func(d delivery) { out <- d })
+	r.workers(1, r.into(out))
 	r.insist(mixed(0, "60s")(0))
 	d := r.next(out)
 	r.history.Finishing(d.ID)

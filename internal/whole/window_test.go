@@ -45,7 +45,7 @@ func TestWindowOpensAgain(t *testing.T) {
 			proxy := testenv.NewProxy(t, r.nats.Addr())
 			p := r.serving("DQ_NATS_URL=nats://"+proxy.Addr(), fmt.Sprintf("DQ_MAX_INFLIGHT=%d", window))
 			out := make(chan delivery, 2*window)
-			r.workers(1, func(d delivery) { out <- d })
+			r.workers(1, r.into(out))
 			job := mixed(0, "10m")
 			for i := range window {
 				r.insist(job(3 * i)) // of one topic
