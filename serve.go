@@ -35,7 +35,7 @@ func serve(ctx context.Context, cfg config.Config, now func() time.Time, log zer
 		Prefix: cfg.Prefix, Version: version(), Tick: cfg.Tick, MaxDelay: cfg.MaxDelay, MaxBody: cfg.MaxBody,
 		DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
 		DeadRetention: cfg.Dead.Retention, DeadMax: cfg.Dead.Max,
-		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Now: now,
+		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Profiles: cfg.HTTP.Pprof, Now: now,
 	}, log).Run(ctx)
 }
 

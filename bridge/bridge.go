@@ -38,6 +38,8 @@ type Options struct {
 	ShutdownTimeout time.Duration
 	// HTTPAddr is where health and metrics are served; empty: nowhere. HTTPToken guards all but health; empty: no token.
 	HTTPAddr, HTTPToken string
+	// Profiles serves /debug/pprof/ too, behind the token.
+	Profiles bool
 	// Now is the local clock. Only its differences count: due times and deadlines are Redis's.
 	Now func() time.Time
 }
@@ -98,7 +100,9 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	b.replicas = newReplicas(b)
 	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
 	b.admin = newAdmin(b, bounds)
-	b.http = &httpServer{addr: o.HTTPAddr, token: o.HTTPToken, health: b.health, metrics: b.metrics, log: log}
+	b.http = &httpServer{
+		addr: o.HTTPAddr, token: o.HTTPToken, profiles: o.Profiles, health: b.health, metrics: b.metrics, log: log,
+	}
 	return b
 }
 

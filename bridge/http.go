@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"net/netip"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ const httpTimeout = 10 * time.Second
 // httpServer serves health and metrics.
 type httpServer struct {
 	addr, token string
+	profiles    bool
 	health      *health
 	metrics     *metrics
 	log         zerolog.Logger
@@ -37,7 +39,7 @@ func (s *httpServer) start() error {
 	}
 	s.server = &http.Server{
 		Handler: s.handler(loopback(listener.Addr().String())), ReadHeaderTimeout: httpTimeout, ReadTimeout: httpTimeout,
-		WriteTimeout: 2 * httpTimeout, MaxHeaderBytes: 64 << 10,
+		WriteTimeout: 12 * httpTimeout, MaxHeaderBytes: 64 << 10,
 	}
 	s.done = make(chan struct{})
 	s.log.Info().Stringer("addr", listener.Addr()).Msg("HTTP is served")
@@ -69,6 +71,13 @@ func (s *httpServer) stop(ctx context.Context) {
 func (s *httpServer) handler(local bool) http.Handler {
 	guarded := http.NewServeMux()
 	guarded.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	if s.profiles && (local || s.token != "") {
+		guarded.HandleFunc("/debug/pprof/", pprof.Index)
+		guarded.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		guarded.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		guarded.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		guarded.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", verdict(s.health.alive))
 	mux.HandleFunc("GET /readyz", verdict(s.health.ready))

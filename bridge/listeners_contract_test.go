@@ -88,13 +88,13 @@ func TestManySilentTopics(t *testing.T) {
 		worst = max(worst, d.at.Sub(d.due()))
 		d.finish(t)
 	}
-	if worst > time.Second {
+	if worst > 5*time.Second { // generous: machines are shared
 		t.Errorf("a job of a topic with a listener came %v late", worst)
 	}
 	came := time.Now()
 	w := r.work(t, "silent.*")
 	for _, d := range w.await(t, topics) {
-		if late := d.at.Sub(came); late > 3*time.Second {
+		if late := d.at.Sub(came); late > 10*time.Second { // as above
 			t.Errorf("job %s comes %v after its listener", d.id(), late)
 		}
 		d.is(t, d.id(), 1).finish(t)
