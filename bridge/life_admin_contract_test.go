@@ -149,7 +149,7 @@ func (r *rig) pages(t *testing.T, topic, state string, limit int) []look {
 }
 
 // TestLifeList: each job of a state is listed, in the order of the state, whatever the size of the pages.
-func TestLifeList(t *testing.T) {
+func TestLifeList(t *testing.T) { //nolint:tparallel // the rows share their jobs
 	t.Parallel()
 	r := newRig(t)
 	const jobs = 60
@@ -162,10 +162,8 @@ func TestLifeList(t *testing.T) {
 		if state == "inflight" {
 			w = r.watch(t, topic)
 		}
-		var order []string
 		for i := range jobs {
 			id := fmt.Sprintf("%s-%02d", state, i)
-			order = append(order, id)
 			delay := 0
 			if state == "delayed" || state == "dead" {
 				delay = 900 - i
@@ -415,7 +413,7 @@ func TestLifeReschedule(t *testing.T) {
 			r.bring(t, id, row.from, "")
 			before := time.Now()
 			soon := time.Unix(before.Unix()+4, 500_000_000)
-			when := strings.NewReplacer("RFC3339", soon.Format(time.RFC3339Nano), "UNIX", fmt.Sprint(soon.Unix())).Replace(row.when)
+			when := strings.NewReplacer("RFC3339", soon.Format(time.RFC3339Nano), "UNIX", strconv.FormatInt(soon.Unix(), 10)).Replace(row.when)
 			answer := r.admin(t, "reschedule", fmt.Sprintf(`{"id":%q,%s}`, id, when))
 			after := time.Now()
 			s := decoded[stateReply](t, answer)
@@ -566,7 +564,7 @@ func TestLifeServiceInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var info micro.Info
-	if err := json.Unmarshal(answer.Data, &info); err != nil {
+	if err = json.Unmarshal(answer.Data, &info); err != nil {
 		t.Fatal(err)
 	}
 	subjects := map[string]bool{}
@@ -613,10 +611,18 @@ func TestLifeOddNames(t *testing.T) {
 		return string(data)
 	}
 	for i, row := range [][2]string{
-		{`a "b" {c}:d*>`, `ü.a:b{c}`}, {`{"id":"x"}`, `-`}, {`[1]`, `"q"`}, {`日本 語`, `日.本`}, {`+TERM`, `p:x`}, {strings.Repeat("é", 128), strings.Repeat("t", 200)},
-		{"550e8400-e29b-41d4-a716-446655440000", "uuid"}, {`\u0041<>&`, `<&>x`[:2] + "x"}, {"0", "0"}, {"null", "null"},
+		{`a "b" {c}:d*>`, `ü.a:b{c}`},
+		{`{"id":"x"}`, `-`},
+		{`[1]`, `"q"`},
+		{`日本 語`, `日.本`},
+		{`+TERM`, `p:x`},
+		{strings.Repeat("é", 128), strings.Repeat("t", 200)},
+		{"550e8400-e29b-41d4-a716-446655440000", "uuid"},
+		{`\u0041<>&`, `<&>x`[:2] + "x"},
+		{"0", "0"},
+		{"null", "null"},
 	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			id, topic := row[0], row[1]
 			one := fmt.Sprintf(`{"id":%s}`, quote(id))

@@ -94,8 +94,8 @@ func TestLifeExpires(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		events := r.events(t, "dead.t")
-		p := r.push(t, `{"id":"other","topic":"t"}`)
-		p = r.push(t, `{"id":"a","topic":"t","expires":1.5,"body":{"a":1e1}}`)
+		r.push(t, `{"id":"other","topic":"t"}`)
+		p := r.push(t, `{"id":"a","topic":"t","expires":1.5,"body":{"a":1e1}}`)
 		r.expired(t, events, "a")
 		if after := events.all()[0].at.Sub(p.DueAt); after < 1500*time.Millisecond || after > 4*time.Second {
 			t.Errorf("dead %v after it was due", after)
@@ -310,8 +310,11 @@ func TestLifeKickTopic(t *testing.T) {
 		payload            string
 		kicked, dead, read int
 	}{
-		{`{"topic":"t","limit":1}`, 1, 249, 1}, {`{"topic":"t","limit":130}`, 130, 119, 131}, {`{"topic":"none"}`, 0, 119, 131},
-		{`{"topic":"t","limit":119}`, 119, 0, 250}, {`{"topic":"t"}`, 0, 0, 250},
+		{`{"topic":"t","limit":1}`, 1, 249, 1},
+		{`{"topic":"t","limit":130}`, 130, 119, 131},
+		{`{"topic":"none"}`, 0, 119, 131},
+		{`{"topic":"t","limit":119}`, 119, 0, 250},
+		{`{"topic":"t"}`, 0, 0, 250},
 	} {
 		said(t, r.admin(t, "kick", row.payload), fmt.Sprintf(`{"kicked":%d}`, row.kicked))
 		if line := r.topic(t, "t"); line.Dead != row.dead || line.Ready != row.read || line.Delayed != 1 {

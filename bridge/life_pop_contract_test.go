@@ -41,7 +41,7 @@ func TestLifePopNone(t *testing.T) {
 }
 
 // TestLifePopRefused: what is wrong is named, and takes no job.
-func TestLifePopRefused(t *testing.T) {
+func TestLifePopRefused(t *testing.T) { //nolint:tparallel // what follows the rows looks at their outcome
 	t.Parallel()
 	r := newRig(t)
 	r.push(t, `{"id":"a","topic":"wrong","max_attempts":1}`)
@@ -226,7 +226,7 @@ func receive(t *testing.T, answers <-chan *nats.Msg) *nats.Msg {
 
 // TestLifePopIsPrompt: a waiting pop is answered at once when a job becomes ready, whichever replica that is at.
 // It measures times, so it runs before all tests that are parallel, beside its own rows only.
-func TestLifePopIsPrompt(t *testing.T) { //nolint:paralleltest // see above
+func TestLifePopIsPrompt(t *testing.T) { //nolint:tparallel // see above
 	for name, replicas := range map[string]int{"one replica": 1, "three replicas": 3} {
 		for when, waited := range map[string]time.Duration{"just begun": 30 * time.Millisecond, "waits for long": 2500 * time.Millisecond} {
 			for how, fields := range map[string]string{"pushed": "", "due": `,"delay":0.05`} {
@@ -280,7 +280,7 @@ func TestLifePopIsPrompt(t *testing.T) { //nolint:paralleltest // see above
 								mu.Lock()
 								late = append(late, time.Since(stored))
 								mu.Unlock()
-							case <-time.After(patience): //nolint:forbidigo // no event comes
+							case <-time.After(patience):
 								t.Errorf("the pop of %s is not answered", topic)
 							}
 						})
@@ -376,13 +376,13 @@ func TestLifePopMany(t *testing.T) {
 // commandsASecond measures how many commands Redis gets.
 func commandsASecond(t *testing.T, redis *testenv.RedisServer) int {
 	t.Helper()
-	read := func() (n int) {
+	read := func() int {
 		info, err := redis.Client().Info(t.Context(), "stats").Result()
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, after, _ := strings.Cut(info, "total_commands_processed:")
-		n, _ = strconv.Atoi(after[:strings.IndexAny(after, "\r\n")])
+		n, _ := strconv.Atoi(after[:strings.IndexAny(after, "\r\n")])
 		return n
 	}
 	before := read()

@@ -238,7 +238,7 @@ func TestLifeTopicFigures(t *testing.T) {
 		t.Helper()
 		testenv.Eventually(t, patience, func() bool {
 			line := r.topic(t, "t")
-			return want == "null" && line.Listening == nil || line.Listening != nil && fmt.Sprint(*line.Listening) == want
+			return want == "null" && line.Listening == nil || line.Listening != nil && strconv.FormatBool(*line.Listening) == want
 		}, "listening is "+want)
 	}
 	r.push(t, `{"id":"later","topic":"t","delay":600}`)
@@ -397,7 +397,7 @@ func TestLifeStorm(t *testing.T) {
 	for step := range steps {
 		n := random.IntN(ids)
 		id, topic := fmt.Sprintf("job-%d", n), topicOf(n)
-		tail, payload := "", ""
+		var tail, payload string
 		switch action := random.IntN(100); {
 		case action < 45:
 			duplicate := []string{"keep", "replace"}[random.IntN(2)]
@@ -477,7 +477,7 @@ func (r *rig) counted(t *testing.T, topics int) {
 	}
 	store := delay.NewStore(client, delay.StoreOptions{Prefix: r.Prefix, Buckets: r.buckets, MaxDelay: r.MaxDelay})
 	defer func() { _ = store.Close() }()
-	if err := store.Open(ctx); err != nil {
+	if err = store.Open(ctx); err != nil {
 		t.Fatal(err)
 	}
 	jobs, err := delay.NewChecker(store, false, func(f delay.Finding) {

@@ -267,12 +267,12 @@ func TestLifeVerbArrays(t *testing.T) {
 // testenvEvents reads messages until one makes done true.
 func testenvEvents(t *testing.T, w *worker, done func(d *delivery) bool) {
 	t.Helper()
-	for !done(w.next(t)) { //nolint:revive // next fails the test when nothing comes
+	for !done(w.next(t)) {
 	}
 }
 
 // TestLifeVerbRefused: what is wrong is named and changes nothing.
-func TestLifeVerbRefused(t *testing.T) {
+func TestLifeVerbRefused(t *testing.T) { //nolint:tparallel // what follows the rows looks at their outcome
 	t.Parallel()
 	r := newRig(t)
 	r.bring(t, "wrong", "inflight", "")

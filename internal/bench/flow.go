@@ -158,7 +158,7 @@ func flow(ctx context.Context, o *Options, workload string, at time.Time) (Resul
 		return Result{}, err
 	}
 	began := o.Now()
-	if err := p.run(ctx, made, at); err != nil {
+	if err = p.run(ctx, made, at); err != nil {
 		return Result{}, err
 	}
 	if !at.IsZero() {
