@@ -27,8 +27,9 @@ demo: build ## a round trip through a bridge of its own in a temporary folder
 	trap 'rm -rf "$$dir"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	bin/dqbridge dev --exit --nats-addr 127.0.0.1:0 --http-addr 127.0.0.1:0 --dir "$$dir"
 
+# One package after the other (-p 1): many tests have servers and processes of their own, and a small machine has two cores.
 test: redis ## run the whole suite, with the race detector
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 12m ./...
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 12m -p 1 ./...
 
 # RUNLEVEL=1 keeps Debian from starting the server it installs: the tests start their own.
 redis:

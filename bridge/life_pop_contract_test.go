@@ -153,9 +153,13 @@ func TestLifePopAtOnce(t *testing.T) {
 	for i := range jobs {
 		topic := fmt.Sprintf("once.%d", i%10)
 		r.push(t, fmt.Sprintf(`{"topic":%q}`, topic))
+		asked := time.Now()
 		answer := r.pop(t, topic, "")
 		if answer.Header.Get("Dq-Ack") == "" {
-			missed++
+			// A bridge that finds no time for it within a second may give up.
+			if time.Since(asked) < time.Second {
+				missed++
+			}
 			answer = r.popped(t, topic, `{"wait":5}`).Msg
 		}
 		r.finish(t, answer.Header.Get("Dq-Id"))
@@ -232,7 +236,8 @@ func TestLifePopIsPrompt(t *testing.T) { //nolint:tparallel // see above
 			for how, fields := range map[string]string{"pushed": "", "due": `,"delay":0.05`} {
 				t.Run(name+", "+when+", "+how, func(t *testing.T) {
 					t.Parallel()
-					r := newRig(t)
+					// What one replica is not told of it finds at a tick.
+					r := newRig(t, func(s *setup) { s.Tick = 10 * time.Second })
 					for range replicas - 1 {
 						r.start(t)
 					}
@@ -290,8 +295,8 @@ func TestLifePopIsPrompt(t *testing.T) { //nolint:tparallel // see above
 						t.Fatalf("%d answers", len(late))
 					}
 					t.Logf("median %v, p90 %v, worst %v", late[pops/2], late[pops*9/10], late[pops-1])
-					// A busy machine is slow now and then, a replica that is not told is so for up to a second.
-					if late[pops/2] > 200*time.Millisecond || late[pops*9/10] > 450*time.Millisecond {
+					// Far more than it takes, as the machine may be busy: without a word from the others it is the tick.
+					if late[pops/2] > 1500*time.Millisecond || late[pops*9/10] > 4*time.Second {
 						t.Errorf("answered %v after the job was ready: all %v", late[pops/2], late)
 					}
 				})

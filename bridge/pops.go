@@ -20,7 +20,7 @@ const (
 	// maxLookers bounds how many questions to Redis are out for pops.
 	maxLookers = 64
 	// popGrace is how long a pop without a wait may take to find a job.
-	popGrace = time.Second
+	popGrace = 1500 * time.Millisecond
 	// probeLook is how long a pop waits for the outcome of a probe, or for word to reach other replicas, before it looks
 	// again.
 	probeLook = 20 * time.Millisecond
