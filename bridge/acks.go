@@ -80,7 +80,13 @@ func (a *acks) answer(msg *nats.Msg, s ackSubject) {
 	}
 	a.dispatcher.answered(flightKey{a.queue.BucketOf(s.id), s.token}, delay.Verb(v.Verb) != delay.VerbTouch)
 	ack := delay.Ack{ID: s.id, Push: s.push, Token: s.token, Delay: v.Delay, HasDelay: v.HasDelay, Reason: burial(v.Reason)}
-	a.settle(delay.Verb(v.Verb), ack, message{msg}, func(e envelope) { a.answers.reply(message{msg}, e, -1, nil) })
+	a.settle(delay.Verb(v.Verb), ack, message{msg}, func(e envelope) {
+		if e.Code == http.StatusServiceUnavailable && msg.Reply != "" {
+			a.answers.unconfirmed(message{msg}, e)
+			return
+		}
+		a.answers.reply(message{msg}, e, -1, nil)
+	})
 }
 
 // isPubAck reports whether a payload is a stream's acknowledgement. No verb begins with a brace.

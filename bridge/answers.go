@@ -101,6 +101,18 @@ func (a *answers) fit(e envelope) ([]byte, error) {
 	return data, err
 }
 
+// unconfirmed answers an ack that is not confirmed in the form in which NATS says that nobody answers, with the reason
+// in the headers: a client's AckSync takes every other answer for a confirmation.
+func (a *answers) unconfirmed(q question, e envelope) {
+	a.metrics.rejected(e.Code)
+	msg := &nats.Msg{Subject: q.Reply(), Header: nats.Header{
+		"Status": {strconv.Itoa(e.Code)}, headerServiceErrorCode: {strconv.Itoa(e.Code)}, headerServiceError: {e.Message},
+	}}
+	if err := a.link.PublishMsg(msg); err != nil {
+		a.metrics.trouble("reply", err)
+	}
+}
+
 // reject announces on dq.event.rejected what nobody is told of otherwise.
 func (a *answers) reject(q question, e envelope, index int, element []byte) {
 	if a.loud.Allow() {

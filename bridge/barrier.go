@@ -227,26 +227,16 @@ func (d *dispatcher) confirm(ctx context.Context, b *batch, flights []*flight) {
 	}
 }
 
-// delivered ends the flights of confirmed deliveries that are over already, and notes when the others should be.
+// delivered ends the flights of confirmed deliveries that are over already.
 func (d *dispatcher) delivered(flights []*flight, done []bool) {
 	var over []flightKey
-	now := d.now()
 	for i, f := range flights {
-		if !done[i] {
-			over = append(over, f.key)
-			continue
-		}
-		if f.ttr == 0 {
+		if !done[i] || f.ttr == 0 {
 			over = append(over, f.key)
 			continue
 		}
 		d.queue.Expect(f.key.bucket, f.ttr)
 	}
-	d.mu.Lock()
-	for _, f := range flights {
-		f.until = now.Add(f.ttr)
-	}
-	d.mu.Unlock()
 	d.end(over...)
 }
 

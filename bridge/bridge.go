@@ -160,12 +160,14 @@ func (s sink) Trouble(duty string, err error) { s.b.metrics.trouble(duty, err) }
 func (b *Bridge) Run(ctx context.Context) error {
 	defer b.close(context.WithoutCancel(ctx))
 	if err := b.http.start(); err != nil {
+		b.closeStore()
 		return err
 	}
 	// What runs beside the work outlives ctx: the end in order needs it.
 	around, stopAround := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
 	defer background.Wait()
+	defer b.closeStore() // ends calls that wait for an answer of Redis
 	defer stopAround()
 	background.Go(func() { b.health.run(around) })
 
@@ -306,6 +308,9 @@ func (b *Bridge) drained(ctx context.Context, left func() int) {
 func (b *Bridge) close(ctx context.Context) {
 	b.http.stop(ctx)
 	b.link.Close()
+}
+
+func (b *Bridge) closeStore() {
 	if err := b.queue.Close(); err != nil {
 		b.log.Debug().Err(err).Msg("redis client closes with an error")
 	}

@@ -30,15 +30,17 @@ type flight struct {
 	silent, answered, settling bool
 	// dropped: it could not be sent at all.
 	dropped bool
-	// until is when it should be over, by the local clock: a lease or a TTR later.
-	until time.Time
+	// ask is when Redis is asked whether it still flies, gap how long after that again: it may have been settled where
+	// nobody could tell, and a TTR is too long to keep its place for nothing.
+	ask time.Time
+	gap time.Duration
 }
 
 // fly notes a delivery that was reserved.
 func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time) *flight {
 	f := &flight{
 		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, ttr: v.TTR, attempt: v.Attempt, due: v.DueAt,
-		until: leased.Add(delay.LeaseTime),
+		ask: leased.Add(patience), gap: patience,
 	}
 	d.flights[f.key] = f
 	return f
@@ -89,18 +91,20 @@ func (d *dispatcher) answered(key flightKey, settling bool) {
 	}
 }
 
-// overdue gives flights that should be over since a while: something settled or lost them that told nobody.
-func (d *dispatcher) overdue(patience time.Duration) []*flight {
+// doubtful gives flights that are out for long, each after growing pauses.
+func (d *dispatcher) doubtful() []*flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var late []*flight
-	limit := d.now().Add(-patience)
+	var long []*flight
+	now := d.now()
 	for _, f := range d.flights {
-		if f.until.Before(limit) {
-			late = append(late, f)
+		if now.After(f.ask) {
+			f.gap = min(2*f.gap, maxPatience)
+			f.ask = now.Add(f.gap)
+			long = append(long, f)
 		}
 	}
-	return late
+	return long
 }
 
 // noteLanded wakes whoever waits for the flights to end. The caller holds mu.

@@ -68,6 +68,7 @@ func TestPushArray(t *testing.T) {
 func TestPushArrayOfThousand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.history.allowRepeats() // a batch that takes longer than half its lease, on a busy machine, is given back
 	w := r.handle(t, "t", func(d *delivery) { _ = d.Ack() })
 	var jobs []string
 	for i := range 1000 {
@@ -88,7 +89,7 @@ func TestPushArrayOfThousand(t *testing.T) {
 	}
 	w.await(t, 1000)
 	r.emptied(t)
-	if w.jobs() != 1000 || w.count() != 1000 {
-		t.Errorf("%d deliveries of %d jobs", w.count(), w.jobs())
+	if n := w.jobs(); n != 1000 {
+		t.Errorf("%d jobs were delivered", n)
 	}
 }

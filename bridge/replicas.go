@@ -23,8 +23,10 @@ const (
 	coverFor = 24 * time.Hour
 	// ackQueue is the queue group of those who take a dead replica's acks: one of them is enough.
 	ackQueue = "dqbridge-acks"
-	// patience is how long a flight may be over before the replica asks Redis about it.
-	patience = 2 * time.Second
+	// patience is how old a flight is when the replica asks Redis about it, maxPatience the longest pause between two
+	// such questions.
+	patience    = 2 * time.Second
+	maxPatience = 30 * time.Second
 	// maxNote bounds a note to another replica, bytes.
 	maxNote = 512 << 10
 	// pauseLook is how often a replica reads which topics are paused.
@@ -290,10 +292,9 @@ func (r *replicas) unsubscribe() {
 	}
 }
 
-// reconcile asks Redis about flights that should be over since a while and of which nobody told the end.
+// reconcile asks Redis about flights that are out for long: whoever settled one may have had no way to tell.
 func (r *replicas) reconcile(ctx context.Context) {
-	late := r.acks.dispatcher.overdue(patience)
-	for part := range slices.Chunk(late, round) {
+	for part := range slices.Chunk(r.acks.dispatcher.doubtful(), round) {
 		leases := make([]delay.Lease, len(part))
 		for i, f := range part {
 			leases[i] = delay.Lease{ID: f.id, Token: f.key.token}

@@ -193,13 +193,13 @@ func TestShutdown(t *testing.T) {
 		w := r.work(t, "out")
 		r.push(t, `{"id":"a","topic":"out"}`)
 		d := w.next(t).is(t, "a", 1)
-		r.push(t, `{"id":"b","topic":"out","delay":0.5}`)
+		b := r.push(t, `{"id":"b","topic":"out","delay":3}`)
 		r.main.cancel()
 		testenv.Eventually(t, patience, func() bool {
 			_, err := r.nc.Request(r.subject("push"), nil, patience)
 			return err == nats.ErrNoResponders //nolint:errorlint // it is compared as it is
 		}, "pushes find nobody")
-		w.quiet(t, time.Second) // b is due, and not delivered any more
+		w.quiet(t, time.Until(b.DueAt)+500*time.Millisecond) // it is due, and not delivered any more
 		if r.main.over() {
 			t.Fatal("it did not wait for the ack")
 		}

@@ -18,8 +18,8 @@ const (
 	serviceName = "dqbridge"
 	// serviceGroup is the queue group of all replicas: each request goes to one of them.
 	serviceGroup = "dqbridge"
-	// rollCall is how long other bridges have to answer at start.
-	rollCall = 300 * time.Millisecond
+	// rollCall is how long other bridges have to answer at start, where there are any.
+	rollCall = time.Second
 
 	metaStore  = "store"
 	metaPrefix = "prefix"

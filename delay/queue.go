@@ -92,8 +92,11 @@ func (q *Queue) Stop(ctx context.Context) {
 	}
 	defer stopCalls()
 	stopTicking()
+	defer context.AfterFunc(ctx, func() {
+		stopCalls()
+		_ = q.Close() // a call that waits for its answer does not see the end of its context
+	})()
 	q.ticking.Wait()
-	defer context.AfterFunc(ctx, stopCalls)()
 	q.writer.stop()
 }
 

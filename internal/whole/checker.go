@@ -72,7 +72,7 @@ func (h *History) Check(wire time.Duration) Report {
 
 func (r *Report) count(s *story) {
 	switch {
-	case !s.due.IsZero():
+	case s.confirmed:
 		r.Pushed++
 	case !s.earliest.IsZero():
 		r.Unconfirmed++
@@ -87,9 +87,9 @@ func (r *Report) count(s *story) {
 // stored, and then it must not vanish either.
 func (r *Report) checkFate(id string, s *story) {
 	switch {
-	case s.earliest.IsZero() && s.due.IsZero():
+	case s.earliest.IsZero() && !s.confirmed:
 		r.fault(Stranger, id, "%d deliveries", len(s.handovers))
-	case len(s.handovers) == 0 && !s.due.IsZero():
+	case len(s.handovers) == 0 && s.confirmed:
 		r.fault(Lost, id, "due %s", clock(s.due))
 	case len(s.handovers) > 0 && s.finishing.IsZero():
 		r.fault(Vanished, id, "%s", s)
@@ -164,21 +164,27 @@ func (r *Report) String() string {
 		r.Redelivered, r.OnWire, r.Finished, r.LateP50.Round(time.Millisecond), r.Late.Round(time.Millisecond), len(r.Faults))
 }
 
-// String tells what happened, in order of the times.
+// String tells what happened, in the order of the times.
 func (s *story) String() string {
-	var text strings.Builder
-	finished := s.finished.IsZero()
+	type event struct {
+		at   time.Time
+		text string
+	}
+	var events []event
 	for _, d := range s.handovers {
-		if !finished && d.at.After(s.finished) {
-			fmt.Fprintf(&text, "finish confirmed %s, ", clock(s.finished))
-			finished = true
+		events = append(events, event{d.at, fmt.Sprintf("attempt %d", d.attempt)})
+	}
+	for text, at := range map[string]time.Time{"finish sent": s.finishing, "finish confirmed": s.finished} {
+		if !at.IsZero() {
+			events = append(events, event{at, text})
 		}
-		fmt.Fprintf(&text, "attempt %d %s, ", d.attempt, clock(d.at))
 	}
-	if !finished {
-		fmt.Fprintf(&text, "finish confirmed %s, ", clock(s.finished))
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	texts := make([]string, len(events))
+	for i, e := range events {
+		texts[i] = e.text + " " + clock(e.at)
 	}
-	return strings.TrimSuffix(text.String(), ", ")
+	return strings.Join(texts, ", ")
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05.000") }

@@ -49,6 +49,10 @@ func TestCheckerFindsPlantedFaults(t *testing.T) {
 		run  func(s *script)
 	}{
 		"never delivered": {whole.Lost, func(s *script) { s.push("x") }},
+		"confirmed without a due time, and never delivered": {whole.Lost, func(s *script) {
+			s.Pushing("x", s.due(100))
+			s.Pushed("x", time.Time{})
+		}},
 		"finished without a delivery": {whole.Lost, func(s *script) {
 			s.push("x")
 			s.Finishing("x")
@@ -174,6 +178,10 @@ func TestCheckerCounts(t *testing.T) {
 	}
 	if pushed, delivered := s.Count(); pushed != 2 || delivered != 3 {
 		t.Errorf("%d pushed, %d delivered", pushed, delivered)
+	}
+	story := "attempt 1 03:04:05.100, finish sent 03:04:05.100, finish confirmed 03:04:05.110"
+	if text := s.Story("once"); text != story || s.Story("never heard of") != "never heard of" {
+		t.Errorf("the story of once: %s", text)
 	}
 	if !s.IsFinished("once") || s.IsFinished("unconfirmed and stored") || s.IsFinished("never heard of") {
 		t.Error("finished are others")

@@ -39,6 +39,8 @@ type clients struct {
 	// reads says that workers read what is answered to their acks: AckSync takes any answer for a yes, also that Redis
 	// is away (TestAckSyncWhileRedisIsAway).
 	reads bool
+	// mayReject says that acks may be lost, which the bridge announces as rejected.
+	mayReject atomic.Bool
 
 	ctx     context.Context // over when the test is
 	stop    context.CancelFunc
@@ -58,7 +60,9 @@ func newClients(t *testing.T, server *testenv.NATSServer, prefix string) *client
 	c.nc = c.connect()
 	c.client = client.New(c.nc, prefix)
 	if _, err := c.nc.Subscribe(c.client.EventPrefix()+"rejected", func(msg *nats.Msg) {
-		t.Errorf("rejected: %.200s: %v", msg.Data, msg.Header)
+		if !c.mayReject.Load() {
+			t.Errorf("rejected: %.200s: %v", msg.Data, msg.Header)
+		}
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +217,16 @@ func (c *clients) flow(during time.Duration, perSecond int, job func(i int) clie
 			}
 		}
 	})
+}
+
+// recovers waits until pushes are confirmed again.
+func (c *clients) recovers() {
+	c.t.Helper()
+	before, _ := c.history.Count()
+	testenv.Eventually(c.t, 15*time.Second, func() bool {
+		now, _ := c.history.Count()
+		return now > before
+	}, "pushes are confirmed again")
 }
 
 // landed waits until all flows are over and all pushes answered or given up.

@@ -16,8 +16,9 @@ type History struct {
 
 // story is the history of one job.
 type story struct {
-	// earliest is the due time as its pusher reckons it, due as the bridge confirmed it; zero: never.
+	// earliest is the due time as its pusher reckons it, due as the bridge confirmed it; zero: not known.
 	earliest, due time.Time
+	confirmed     bool
 	handovers     []handover
 	// finishing is when a finish was sent first, finished when one was confirmed first; zero: never.
 	finishing, finished time.Time
@@ -40,9 +41,10 @@ func (h *History) Pushing(id string, due time.Time) {
 	h.change(id, func(s *story, _ time.Time) { s.earliest = due })
 }
 
-// Pushed notes that a push was confirmed, with the due time of the answer. From now on the job must not be lost.
+// Pushed notes that a push was confirmed, with the due time of the answer, or zero where the answer had none. From now
+// on the job must not be lost.
 func (h *History) Pushed(id string, due time.Time) {
-	h.change(id, func(s *story, _ time.Time) { s.due = due })
+	h.change(id, func(s *story, _ time.Time) { s.confirmed, s.due = true, due })
 }
 
 // Delivered notes a message that a worker got.
@@ -84,7 +86,7 @@ func (h *History) Count() (int, int) {
 	defer h.mu.Unlock()
 	pushed, delivered := 0, 0
 	for _, s := range h.jobs {
-		if !s.due.IsZero() {
+		if s.confirmed {
 			pushed++
 		}
 		if len(s.handovers) > 0 {
@@ -92,6 +94,17 @@ func (h *History) Count() (int, int) {
 		}
 	}
 	return pushed, delivered
+}
+
+// Story tells what was seen of a job, for a message about it.
+func (h *History) Story(id string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.jobs[id]
+	if s == nil {
+		return "never heard of"
+	}
+	return s.String()
 }
 
 // change takes the time inside the lock, so that the order of the notes is that of their times.

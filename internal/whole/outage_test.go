@@ -112,24 +112,22 @@ func TestServersRestart(t *testing.T) {
 		}
 		r.ackSync(d)
 	})
-	const rate = 150
-	r.flow(12*time.Second, rate, mixed(2*time.Second, "2s"))
+	r.flow(13*time.Second, 150, mixed(2*time.Second, "2s"))
 	r.pause(1500 * time.Millisecond)
 	for range 2 {
 		r.redis.Kill()
 		r.pause(2200 * time.Millisecond) // longer than the pause between two looks of the replicas
 		r.redis.Restart()
+		r.recovers()
 		r.pause(time.Second)
 		r.nats.Shutdown()
 		r.pause(800 * time.Millisecond)
 		r.nats.Restart()
+		r.recovers()
 		r.pause(time.Second)
 	}
 	r.landed()
-	report := r.settled(30 * time.Second)
-	if report.Pushed < rate*2 {
-		t.Errorf("only %d pushes were confirmed", report.Pushed)
-	}
+	r.settled(30 * time.Second)
 	for i, p := range replicas {
 		redisAway, redisThere := changes(t, p, "redis")
 		natsAway, natsThere := changes(t, p, "nats")

@@ -164,6 +164,7 @@ func TestReplicaEndsWithoutServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, "everysec")
+			r.mayReject.Store(true) // Redis cannot take the ack
 			p := r.serving(fmt.Sprintf("DQ_SHUTDOWN_TIMEOUT=%v", may))
 			out := make(chan delivery, 1)
 			r.workers(1, r.into(out))

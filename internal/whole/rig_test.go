@@ -1,6 +1,8 @@
 package whole_test
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +75,11 @@ func (r *rig) settled(within time.Duration) whole.Report {
 		r.pause(20 * time.Millisecond)
 	}
 	if err != nil || len(left) > 0 {
-		r.t.Errorf("after %v there is still in Redis (%v):\n%s", within, err, strings.Join(left, "\n"))
+		text := strings.Join(left, "\n")
+		r.t.Errorf("after %v there is still in Redis (%v):\n%s", within, err, text)
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`job-\d+`).FindAllString(text, -1)))) {
+			r.t.Logf("%s: %s", id, r.history.Story(id))
+		}
 	} else {
 		r.t.Logf("Redis is empty %v after the last push", time.Since(began).Round(time.Millisecond))
 	}
