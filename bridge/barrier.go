@@ -102,51 +102,8 @@ func (d *dispatcher) decide(ctx context.Context, b *batch) {
 	}
 	if len(back) > 0 {
 		d.giveBack(ctx, back)
-		d.expire(ctx, back)
+		d.expiry.look(d.takeExpiring(back))
 	}
-}
-
-// expireLook is how many jobs at the head of a list are looked at for their expiry when nobody listens.
-const expireLook = 1000
-
-// expire makes jobs dead that came too late on topics where nobody listens.
-func (d *dispatcher) expire(ctx context.Context, flights []*flight) {
-	for _, name := range d.takeExpiring(flights) {
-		for bucket := range d.buckets {
-			died, later, err := d.queue.Expire(ctx, bucket, name, expireLook)
-			if err != nil {
-				d.metrics.trouble("expire", err)
-			}
-			for _, job := range died {
-				d.died(job)
-			}
-			if later > 0 || err != nil {
-				d.expects(name)
-			}
-		}
-	}
-}
-
-// takeExpiring gives the topics of flights where nobody listens and jobs may expire, each once: until somebody expects
-// such jobs again.
-func (d *dispatcher) takeExpiring(flights []*flight) []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var names []string
-	for _, f := range flights {
-		if f.topic.silent && f.topic.expiring && f.silent {
-			names = append(names, f.topic.name)
-			f.topic.expiring = false
-		}
-	}
-	return names
-}
-
-// expects notes that a topic may have ready jobs that expire.
-func (d *dispatcher) expects(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.topic(name).expiring = true
 }
 
 // sort divides a batch into what was delivered and must be confirmed, what was delivered and is settled already, and

@@ -181,6 +181,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	background.Go(func() { b.replicas.tell(around) })
 	background.Go(func() { b.watchStreams(around) })
 	background.Go(func() { b.replicas.watchPauses(around) })
+	background.Go(func() { b.dispatcher.expiry.run(around) })
 	b.dispatcher.calls, b.admin.ctx = around, around
 	dispatching, stopDispatching := context.WithCancel(around)
 	var dispatch sync.WaitGroup

@@ -59,8 +59,9 @@ type dispatcher struct {
 	lookers chan struct{}
 	looks   sync.WaitGroup
 	// calls is what questions to Redis for pops run under; set before run.
-	calls context.Context //nolint:containedctx // they begin in timers and handlers, which have none
-	died  func(delay.DeadJob)
+	calls  context.Context //nolint:containedctx // they begin in timers and handlers, which have none
+	died   func(delay.DeadJob)
+	expiry *expiry
 	// notify tells another replica of a bucket with ready jobs of a topic that its pops wait for.
 	notify func(owner string, bucket int, topic string)
 	// awaits tells the other replicas of topics that pops wait for here.
@@ -69,7 +70,7 @@ type dispatcher struct {
 }
 
 func newDispatcher(b *Bridge) *dispatcher {
-	return &dispatcher{
+	d := &dispatcher{
 		queue: b.queue, link: b.link, subjects: b.subjects, metrics: b.metrics, events: b.events, log: b.log, now: b.now,
 		buckets: b.queue.Buckets(), window: b.options.MaxInflight, probes: rate.NewLimiter(probesPerSecond, probesPerSecond/10),
 		paused: make(map[string]bool), remote: make(map[string]map[string]time.Time), lookers: make(chan struct{}, maxLookers),
@@ -77,6 +78,11 @@ func newDispatcher(b *Bridge) *dispatcher {
 		topics: make(map[string]*topic), flights: make(map[flightKey]*flight), barriers: make(map[uint64]*batch),
 		wake: make(chan struct{}, 1), landed: make(chan struct{}, 1), batches: make(chan *batch, openBatches),
 	}
+	d.expiry = &expiry{
+		queue: b.queue, metrics: b.metrics, died: d.died, expects: d.expects, topics: make(map[string]bool),
+		wake: make(chan struct{}, 1),
+	}
+	return d
 }
 
 // ready notes that a topic has ready jobs in a bucket.

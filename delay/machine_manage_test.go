@@ -102,17 +102,15 @@ func (m *storeMachine) Compact(t *rapid.T) {
 
 func (m *storeMachine) Expire(t *rapid.T) {
 	topic := rapid.SampledFrom(modelTopics).Draw(t, "topic")
-	for b := range m.store.Buckets() {
-		died, _, err := m.store.Expire(m.ctx, b, topic, 100)
-		if err != nil {
-			t.Fatal(err)
+	died, _, err := m.store.Expire(m.ctx, topic, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range died {
+		if j := m.model.jobs[d.ID]; j == nil || j.state != Ready || !j.late(m.model.now) {
+			t.Fatalf("job %q expired, model %v", d.ID, j)
 		}
-		for _, d := range died {
-			if j := m.model.jobs[d.ID]; j == nil || j.state != Ready || !j.late(m.model.now) {
-				t.Fatalf("job %q expired, model %v", d.ID, j)
-			}
-			m.model.jobs[d.ID].state = Dead
-		}
+		m.model.jobs[d.ID].state = Dead
 	}
 	for _, id := range m.in(topic, Ready) {
 		if j := m.model.jobs[id]; j.late(m.model.now) {

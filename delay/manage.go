@@ -171,18 +171,26 @@ func (s *Store) Retain(ctx context.Context, bucket int, age time.Duration, ids [
 	return n[0], n[1], nil
 }
 
-// Expire makes those of the first ready jobs of a topic dead that are too late for their first delivery. It gives them,
-// and how many of the others looked at may expire another time.
-func (s *Store) Expire(ctx context.Context, bucket int, topic string, limit int) ([]DeadJob, int, error) {
-	c := s.listCall(expireScript, bucket, topic, limit)
-	if err := s.send(ctx, c); err != nil {
-		return nil, 0, fmt.Errorf("expire jobs: %w", err)
+// Expire makes those of the first ready jobs of a topic dead, in each bucket, that are too late for their first delivery.
+// It gives them, and how many of the others looked at may expire another time.
+func (s *Store) Expire(ctx context.Context, topic string, limit int) ([]DeadJob, int, error) {
+	calls := make([]*call, len(s.buckets))
+	for b := range calls {
+		calls[b] = s.listCall(expireScript, b, topic, limit)
 	}
-	reply := list(c.reply)
-	if len(reply) != 2 {
-		return nil, 0, fmt.Errorf("expire jobs: unexpected reply %v", c.reply)
+	err := s.send(ctx, calls...)
+	var died []DeadJob
+	later := 0
+	for _, c := range calls {
+		if reply := list(c.reply); len(reply) == 2 {
+			died = append(died, diedOf(reply[0])...)
+			later += int(number(reply[1]))
+		}
 	}
-	return diedOf(reply[0]), int(number(reply[1])), nil
+	if err != nil {
+		return died, later, fmt.Errorf("expire jobs: %w", err)
+	}
+	return died, later, nil
 }
 
 // Compact takes stale ids out of the head of a topic's list, where it has more than slack of them, and gives how many.

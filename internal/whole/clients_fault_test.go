@@ -33,11 +33,13 @@ func TestClientsSeeBrokenPromises(t *testing.T) {
 					c.ackSync(d)
 				}
 			})
-			c.flow(300*time.Millisecond, 200, func(i int) client.Job {
-				job := mixed(100*time.Millisecond, "400ms")(i)
+			stop := c.flow(200, c.once(func(i int) client.Job {
+				job := mixed(0, "400ms")(i)
 				job.Delay = "100ms"
 				return job
-			})
+			}))
+			c.pause(300 * time.Millisecond)
+			stop()
 			c.landed()
 			c.pause(time.Second)
 			report := c.history.Check(onWire)

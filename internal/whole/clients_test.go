@@ -197,26 +197,37 @@ func (c *clients) ackOnce(d delivery) error {
 	return err
 }
 
-// flow pushes at a rate until the time is over or the test ends, each job once: nobody knows what became of a push
-// without an answer. It does not wait for the last answers: landed does.
-func (c *clients) flow(during time.Duration, perSecond int, job func(i int) client.Job) {
-	c.t.Helper()
+// flow calls push at a rate, with 0, 1, 2 and so on, until it is stopped or the test ends. Stop it with the function that
+// it gives; it does not wait for the last answers: landed does.
+func (c *clients) flow(perSecond int, push func(i int)) func() {
+	over := make(chan struct{})
 	c.pushing.Go(func() {
-		over := time.NewTimer(during)
-		defer over.Stop()
 		tick := time.NewTicker(time.Second / time.Duration(perSecond))
 		defer tick.Stop()
 		for i := 0; ; i++ {
 			select {
-			case <-over.C:
+			case <-over:
 				return
 			case <-c.ctx.Done():
 				return
 			case <-tick.C:
-				c.pushing.Go(func() { c.pushOnce(job(i)) })
+				c.pushing.Go(func() { push(i) })
 			}
 		}
 	})
+	return sync.OnceFunc(func() { close(over) })
+}
+
+// once pushes a job and never again, whatever the answer: nobody knows what became of a push without one.
+func (c *clients) once(job func(i int) client.Job) func(i int) {
+	return func(i int) { c.pushOnce(job(i)) }
+}
+
+// insist pushes a job until it is confirmed, always with the same id.
+func (c *clients) insist(job client.Job) {
+	for c.ctx.Err() == nil && !c.pushOnce(job) {
+		c.pause(20 * time.Millisecond)
+	}
 }
 
 // recovers waits until pushes are confirmed again.

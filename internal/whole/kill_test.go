@@ -23,7 +23,7 @@ func TestReplicasAreKilled(t *testing.T) {
 		r.ackSync(d)
 	})
 	const every = 500 * time.Millisecond
-	r.flow(*soak, 300, mixed(2*time.Second, "2s"))
+	stop := r.flow(300, r.once(mixed(2*time.Second, "2s")))
 	kills := 0
 	for over := time.Now().Add(*soak); time.Now().Before(over); kills++ {
 		r.pause(every)
@@ -31,6 +31,7 @@ func TestReplicasAreKilled(t *testing.T) {
 		replicas[i].Kill()
 		replicas[i] = r.replica()
 	}
+	stop()
 	r.landed()
 	t.Logf("%d kills", kills)
 	report := r.settled(30 * time.Second)

@@ -112,7 +112,7 @@ func TestServersRestart(t *testing.T) {
 		}
 		r.ackSync(d)
 	})
-	r.flow(13*time.Second, 150, mixed(2*time.Second, "2s"))
+	stop := r.flow(150, r.once(mixed(2*time.Second, "2s")))
 	r.pause(1500 * time.Millisecond)
 	for range 2 {
 		r.redis.Kill()
@@ -126,6 +126,7 @@ func TestServersRestart(t *testing.T) {
 		r.recovers()
 		r.pause(time.Second)
 	}
+	stop()
 	r.landed()
 	r.settled(30 * time.Second)
 	for i, p := range replicas {

@@ -6,34 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dqbridge/dqbridge/internal/client"
 	"github.com/dqbridge/dqbridge/internal/testenv"
 )
-
-// insist pushes until the job is confirmed, always with the same id.
-func (c *clients) insist(job client.Job) {
-	for c.ctx.Err() == nil && !c.pushOnce(job) {
-		c.pause(20 * time.Millisecond)
-	}
-}
-
-// insistent pushes at a rate until over is closed: each job until it is confirmed.
-func (c *clients) insistent(over <-chan struct{}, perSecond int, job func(i int) client.Job) {
-	c.pushing.Go(func() {
-		tick := time.NewTicker(time.Second / time.Duration(perSecond))
-		defer tick.Stop()
-		for i := 0; ; i++ {
-			select {
-			case <-over:
-				return
-			case <-c.ctx.Done():
-				return
-			case <-tick.C:
-				c.pushing.Go(func() { c.insist(job(i)) })
-			}
-		}
-	})
-}
 
 // Replicas are replaced one after the other while jobs are pushed and worked on: nobody notices.
 func TestRollingRestart(t *testing.T) {
@@ -48,8 +22,8 @@ func TestRollingRestart(t *testing.T) {
 			}
 		})
 	})
-	over := make(chan struct{})
-	r.insistent(over, 200, mixed(time.Second, "60s"))
+	job := mixed(time.Second, "60s")
+	stop := r.flow(200, func(i int) { r.insist(job(i)) })
 
 	var slowest time.Duration
 	leave := func(p *testenv.Process) {
@@ -68,7 +42,7 @@ func TestRollingRestart(t *testing.T) {
 		leave(old)
 		replicas[i] = r.serving()
 	}
-	close(over)
+	stop()
 	r.landed()
 	t.Logf("the slowest replica left within %v", slowest.Round(time.Millisecond))
 	report := r.settled(15 * time.Second)

@@ -22,7 +22,7 @@ func TestFrozenReplicas(t *testing.T) {
 		r.ackSync(d)
 	})
 	const frozen = 7500 * time.Millisecond
-	r.flow(10*time.Second, 200, mixed(time.Second, "2s"))
+	stop := r.flow(200, r.once(mixed(time.Second, "2s")))
 	r.pause(time.Second)
 	replicas[0].Signal(syscall.SIGSTOP)
 	r.pause(time.Second)
@@ -33,6 +33,8 @@ func TestFrozenReplicas(t *testing.T) {
 	replicas[0].Signal(syscall.SIGCONT)
 	r.pause(time.Second)
 	replicas[1].Signal(syscall.SIGCONT)
+	r.pause(500 * time.Millisecond)
+	stop()
 	r.landed()
 	r.settled(30 * time.Second)
 	r.end(replicas...)
