@@ -56,7 +56,7 @@ func envelopeOf(t *testing.T, answer *nats.Msg) reply {
 	t.Helper()
 	envelope := reply{raw: string(answer.Data), header: answer.Header}
 	if err := json.Unmarshal(answer.Data, &envelope); err != nil {
-		t.Fatalf("the reply %s is no envelope: %v", answer.Data, err)
+		t.Fatalf("the reply %s %v is no envelope: %v", answer.Data, answer.Header, err)
 	}
 	return envelope
 }

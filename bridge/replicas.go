@@ -46,9 +46,11 @@ type replicas struct {
 	about    string
 
 	// mu guards what follows.
-	mu      sync.Mutex
-	slot    int
-	own     *nats.Subscription
+	mu   sync.Mutex
+	slot int
+	own  *nats.Subscription
+	// told is where this replica hears of its flights while it leaves; nil else.
+	told    *nats.Subscription
 	covered map[int]*nats.Subscription
 	// revived holds the covered slots that beat again since the last look: they are dropped at the next one.
 	revived map[int]bool
@@ -251,6 +253,11 @@ func (r *replicas) handOver() {
 	if err != nil {
 		return // the connection is gone, and with it the acks
 	}
+	// Who takes an ack of this replica tells it that the flight is over: only this replica must hear that.
+	told := r.subjects.note(owner{r.slot, r.process}.String(), wordEnded)
+	if r.told, err = r.link.Subscribe(told, r.acks.handle); err != nil {
+		return // as above
+	}
 	plain := r.own
 	r.own = sub
 	_ = plain.Drain() // as above; what has arrived is still handled
@@ -287,8 +294,10 @@ func (r *replicas) unsubscribe() {
 	for _, sub := range r.covered {
 		_ = sub.Drain() // fails only where the connection is gone
 	}
-	if r.own != nil {
-		_ = r.own.Drain() // as above
+	for _, sub := range []*nats.Subscription{r.own, r.told} {
+		if sub != nil {
+			_ = sub.Drain() // as above
+		}
 	}
 }
 

@@ -10,6 +10,9 @@ const (
 	// turn is how many jobs a topic gets at once while others wait; alone it gets up to round.
 	turn  = 256
 	round = 1024
+	// unheardTurn is how many a topic gets at first, until it is known whether somebody listens: a thousand new topics
+	// without listeners must not fill the rounds.
+	unheardTurn = 16
 	// firstProbe and lastProbe bound the pause between two tries to deliver to a topic without listeners.
 	firstProbe = 20 * time.Millisecond
 	lastProbe  = time.Second
@@ -41,8 +44,8 @@ type topic struct {
 	silent bool
 	pause  time.Duration
 	probe  *time.Timer
-	// due says that the pause is over.
-	due bool
+	// due says that the pause is over and a probe is allowed; allowed that only its turn is waited for.
+	due, allowed bool
 	// used is when the topic last had work; it is forgotten a while later.
 	used time.Time
 	// next is the bucket that is asked first, so that all get their turn.
@@ -107,11 +110,13 @@ func (d *dispatcher) demand(t *topic, limit int) (int, int) {
 	}
 	pops := len(t.waiters) - t.popping
 	subscribers := min(d.window-t.out, limit)
-	if t.silent {
+	switch {
+	case t.silent && !t.due:
+		subscribers = 0
+	case t.silent:
 		subscribers = min(subscribers, 1)
-		if !t.due {
-			subscribers = 0
-		}
+	case t.listening == nil:
+		subscribers = min(subscribers, unheardTurn)
 	}
 	return max(subscribers, 0), max(min(pops, round), 0)
 }
@@ -129,10 +134,6 @@ func (d *dispatcher) plan() (request, int) {
 			limit = min(limit, turn)
 		}
 		subscribers, pops := d.demand(t, limit)
-		if t.silent && subscribers > 0 && !d.probes.Allow() {
-			d.rest(t)
-			subscribers = 0
-		}
 		if subscribers > 0 && t.hinted() {
 			t.due = false // a probe is one; who listens has no pause
 		}
@@ -186,12 +187,22 @@ func (d *dispatcher) rest(t *topic) {
 		t.probe.Reset(wait)
 		return
 	}
-	t.probe = time.AfterFunc(wait, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		t.due = true
-		d.enqueue(t)
-	})
+	t.probe = time.AfterFunc(wait, func() { d.rested(t) })
+}
+
+// rested lets a silent topic be tried when it is its turn: topics get their probes in the order in which they ask.
+func (d *dispatcher) rested(t *topic) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !t.allowed && t.hinted() && !d.stopped {
+		t.allowed = true
+		if wait := d.probes.ReserveN(d.now(), 1).Delay(); wait > 0 {
+			t.probe.Reset(wait)
+			return
+		}
+	}
+	t.due, t.allowed = true, false
+	d.enqueue(t)
 }
 
 // heard notes that somebody listens on a topic. The caller holds mu.
