@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/nats-io/nats.go"
 
 	"github.com/dqbridge/dqbridge/internal/testenv"
