@@ -24,7 +24,7 @@ func serve(ctx context.Context, cfg config.Config, now func() time.Time, log zer
 	}
 	link, err := bridge.Connect(bridge.LinkOptions{
 		URL: cfg.NATS.URL, Creds: cfg.NATS.Creds, NKey: cfg.NATS.NKey, CA: cfg.NATS.CA, Cert: cfg.NATS.Cert, Key: cfg.NATS.Key,
-		Log: log,
+		Log: log, Now: now,
 	})
 	if err != nil {
 		return errors.Join(err, store.Close())

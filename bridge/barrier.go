@@ -30,6 +30,7 @@ func (d *dispatcher) pass(number uint64) {
 	defer d.mu.Unlock()
 	if b := d.barriers[number]; b != nil {
 		delete(d.barriers, number)
+		d.fence()
 		close(b.passed)
 	}
 }
@@ -68,6 +69,7 @@ func (d *dispatcher) await(b *batch) {
 	}
 	d.mu.Lock()
 	delete(d.barriers, b.number)
+	d.fence()
 	d.mu.Unlock()
 }
 

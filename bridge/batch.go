@@ -84,6 +84,12 @@ func (d *dispatcher) board(b *batch, p part, deliveries []delay.Delivery) {
 // publish sends a batch and then its barrier.
 func (d *dispatcher) publish(b *batch) {
 	b.reconnects, b.refusals = d.link.Stats().Reconnects, d.link.refused()
+	d.mu.Lock()
+	d.lastBarrier++
+	b.number = d.lastBarrier
+	d.barriers[b.number] = b
+	d.fence()
+	d.mu.Unlock()
 	for i, v := range b.deliveries {
 		elapsed := d.now().Sub(b.leased)
 		if elapsed > delay.LeaseTime/2 {
@@ -104,14 +110,20 @@ func (d *dispatcher) publish(b *batch) {
 			break
 		}
 	}
-	d.mu.Lock()
-	d.lastBarrier++
-	b.number = d.lastBarrier
-	d.barriers[b.number] = b
-	d.mu.Unlock()
 	if b.err == nil {
 		b.err = d.link.Publish(d.subjects.barrier(b.owner, b.number), nil)
 	}
+}
+
+// fence tells the link which of the batches that are out was leased first. The caller holds mu.
+func (d *dispatcher) fence() {
+	var oldest *time.Time
+	for _, b := range d.barriers {
+		if oldest == nil || b.leased.Before(*oldest) {
+			oldest = &b.leased
+		}
+	}
+	d.link.oldest.Store(oldest)
 }
 
 // msgID is one value for each attempt of each push, also over kicks.

@@ -7,10 +7,13 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+
+	"github.com/dqbridge/dqbridge/delay"
 )
 
 // LinkOptions say where NATS is.
@@ -20,6 +23,8 @@ type LinkOptions struct {
 	// Creds, NKey, CA, Cert and Key are files; empty: none.
 	Creds, NKey, CA, Cert, Key string
 	Log                        zerolog.Logger
+	// Now is the local clock; only its differences count.
+	Now func() time.Time
 }
 
 const (
@@ -28,6 +33,8 @@ const (
 	pingsOut  = 2
 	// maxReconnectWait bounds the pause between two tries to connect.
 	maxReconnectWait = time.Second
+	// fenceAfter is the age of a lease from which on nothing is written.
+	fenceAfter = delay.LeaseTime - time.Second
 	// maxDenied bounds how many refused subjects are remembered.
 	maxDenied = 10_000
 )
@@ -47,11 +54,14 @@ type Link struct {
 	// changed has room for one note that the connection came or went.
 	changed chan struct{}
 	log     zerolog.Logger
+	now     func() time.Time
+	// oldest is when the oldest batch was leased that the server may not have yet; nil: there is none.
+	oldest atomic.Pointer[time.Time]
 }
 
 // Connect makes a link. A server that is not there yet is no error.
 func Connect(o LinkOptions) (*Link, error) {
-	l := &Link{changed: make(chan struct{}, 1), denied: make(map[string]int), log: o.Log}
+	l := &Link{changed: make(chan struct{}, 1), denied: make(map[string]int), log: o.Log, now: o.Now}
 	options := []nats.Option{
 		nats.Name("dqbridge"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),
@@ -97,7 +107,25 @@ func (l *Link) Dial(network, address string) (net.Conn, error) {
 	l.mu.Lock()
 	l.raw = conn
 	l.mu.Unlock()
-	return conn, nil
+	return &fencedConn{Conn: conn, link: l}, nil
+}
+
+// fencedConn writes no message whose lease is over: a process that was stopped in the middle of a batch, and goes on,
+// must not deliver what others have delivered and finished meanwhile. What is buffered is lost with the connection.
+type fencedConn struct {
+	net.Conn
+	link *Link
+}
+
+var errOldLease = errors.New("messages wait whose leases are over")
+
+// Write implements io.Writer.
+func (c *fencedConn) Write(p []byte) (int, error) {
+	if oldest := c.link.oldest.Load(); oldest != nil && c.link.now().Sub(*oldest) > fenceAfter {
+		_ = c.Close() // the connection is given up
+		return 0, errOldLease
+	}
+	return c.Conn.Write(p)
 }
 
 // cut drops the connection without sending what is buffered; it is made anew by itself.

@@ -120,7 +120,7 @@ func (r *rig) run(t *testing.T, options ...func(*setup)) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.link, err = bridge.Connect(bridge.LinkOptions{URL: s.natsURL, Log: log}); err != nil {
+	if b.link, err = bridge.Connect(bridge.LinkOptions{URL: s.natsURL, Log: log, Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	store := delay.NewStore(client, delay.StoreOptions{

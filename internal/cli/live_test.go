@@ -30,7 +30,7 @@ func newLive(t *testing.T) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := bridge.Connect(bridge.LinkOptions{URL: l.server.URL(), Log: zerolog.Nop()})
+	link, err := bridge.Connect(bridge.LinkOptions{URL: l.server.URL(), Log: zerolog.Nop(), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

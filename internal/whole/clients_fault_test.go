@@ -42,7 +42,7 @@ func TestClientsSeeBrokenPromises(t *testing.T) {
 			stop()
 			c.landed()
 			c.pause(time.Second)
-			report := c.history.Check(onWire)
+			report := c.history.Check(250 * time.Millisecond)
 			t.Log(report.String())
 			if report.Pushed == 0 || test.kind == "" && len(report.Faults) > 0 || test.faults.Twice && report.Redelivered < report.Pushed {
 				t.Errorf("%s: %v", report.String(), report.Err())
