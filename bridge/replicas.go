@@ -258,6 +258,8 @@ func (r *replicas) handOver() {
 	if r.told, err = r.link.Subscribe(told, r.acks.handle); err != nil {
 		return // as above
 	}
+	// The server has the new subscriptions before the old one ends, or an ack could meet none.
+	_ = r.link.FlushTimeout(flushTimeout) // as above
 	plain := r.own
 	r.own = sub
 	_ = plain.Drain() // as above; what has arrived is still handled
