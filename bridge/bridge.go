@@ -34,7 +34,7 @@ type Options struct {
 	// DeadRetention is how long dead jobs are kept, DeadMax how many; 0: no limit.
 	DeadRetention time.Duration
 	DeadMax       int
-	// ShutdownTimeout bounds the wait for acks that are out, and so the whole end.
+	// ShutdownTimeout bounds the wait for acks that are out; the whole end takes 2 s more at most.
 	ShutdownTimeout time.Duration
 	// HTTPAddr is where health and metrics are served; empty: nowhere. HTTPToken guards all but health; empty: no token.
 	HTTPAddr, HTTPToken string
@@ -47,6 +47,8 @@ type Options struct {
 const (
 	maxBatch     = 1000
 	flushTimeout = time.Second
+	// commitTimeout is how long the end may take beyond the wait for acks.
+	commitTimeout = 2 * time.Second
 )
 
 // Bridge is one replica: it joins a store and a NATS system.
@@ -193,7 +195,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	if err == nil {
 		b.service = service
 		// The server has the subscriptions before anybody is told that the bridge serves; it ends early where ctx does.
-		_ = b.insist(ctx, "subscribe", func() error { return b.link.FlushTimeout(flushTimeout) })
+		_ = b.insist(ctx, "subscribe", b.link.flush)
 		b.health.started.Store(true)
 		b.log.Info().Str("prefix", b.options.Prefix).Str("store", b.queue.ID()).Msg("bridge serves")
 		<-ctx.Done()
@@ -201,6 +203,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 	b.leave(context.WithoutCancel(ctx), func() {
 		stopDispatching()
 		dispatch.Wait()
+	}, func() {
+		stopAround()
+		b.closeStore()
 	})
 	return err
 }
@@ -268,15 +273,20 @@ func (b *Bridge) insist(ctx context.Context, duty string, try func() error) erro
 
 // leave ends the work in this order: take no requests; deliver no more and wait until it is certain what was
 // delivered; let another replica take the acks, or wait for them; commit what was taken; go.
-func (b *Bridge) leave(ctx context.Context, stopDispatching func()) {
-	ctx, cancel := context.WithTimeout(ctx, b.options.ShutdownTimeout)
+func (b *Bridge) leave(ctx context.Context, stopDispatching, cutOff func()) {
+	// Acks are waited for until the first moment, what was taken is committed until the second; then calls are cut off,
+	// since Redis may be what does not answer.
+	last, stop := context.WithTimeout(ctx, b.options.ShutdownTimeout+commitTimeout)
+	defer stop()
+	defer context.AfterFunc(last, cutOff)()
+	ctx, cancel := context.WithTimeout(last, b.options.ShutdownTimeout)
 	defer cancel()
 	b.health.started.Store(false)
 	b.log.Info().Msg("bridge leaves")
 	// Replies to what was taken are sent until the end; draining only ends the flow of new requests.
 	if b.service != nil {
 		_ = b.service.Stop() // fails only where the connection is gone
-		b.drained(ctx, func() int { return b.standing + b.replicas.subscriptions() })
+		b.drained(last, func() int { return b.standing + b.replicas.subscriptions() })
 	}
 	b.admin.wait()
 	b.dispatcher.stop()
@@ -287,9 +297,9 @@ func (b *Bridge) leave(ctx context.Context, stopDispatching func()) {
 		b.dispatcher.wait(ctx)
 	}
 	b.replicas.unsubscribe()
-	b.drained(ctx, func() int { return b.standing })
-	b.queue.Stop(ctx)
-	_ = b.link.FlushTimeout(flushTimeout) // fails only where the connection is gone
+	b.drained(last, func() int { return b.standing })
+	b.queue.Stop(last)
+	_ = b.link.flush() // fails only where the connection is gone
 	b.log.Info().Msg("bridge has left")
 }
 

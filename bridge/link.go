@@ -128,6 +128,14 @@ func (c *fencedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// flush waits until the server has read what was sent, and not at all where there is no connection.
+func (l *Link) flush() error {
+	if !l.IsConnected() {
+		return errAway
+	}
+	return l.FlushTimeout(flushTimeout)
+}
+
 // cut drops the connection without sending what is buffered; it is made anew by itself.
 func (l *Link) cut() {
 	l.mu.Lock()

@@ -259,7 +259,7 @@ func (r *replicas) handOver() {
 		return // as above
 	}
 	// The server has the new subscriptions before the old one ends, or an ack could meet none.
-	_ = r.link.FlushTimeout(flushTimeout) // as above
+	_ = r.link.flush() // as above
 	plain := r.own
 	r.own = sub
 	_ = plain.Drain() // as above; what has arrived is still handled

@@ -128,7 +128,7 @@ func TestLastReplicaWaitsNoLongerThanItMay(t *testing.T) {
 // Servers that are away do not keep a replica either: the calls that wait for them end, and are not repeated for long.
 func TestReplicaEndsWithoutServers(t *testing.T) {
 	t.Parallel()
-	const may, calls = 2 * time.Second, 8 * time.Second
+	const may, calls = 2 * time.Second, 5 * time.Second
 	for name, away := range map[string]func(r *rig){
 		"Redis is killed": func(r *rig) { r.redis.Kill() },
 		"Redis is frozen": func(r *rig) { r.redis.Stop() },
