@@ -62,6 +62,7 @@ type Bridge struct {
 
 	metrics    *metrics
 	health     *health
+	concerns   *concerns
 	events     *events
 	answers    *answers
 	dispatcher *dispatcher
@@ -82,7 +83,9 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 		Tick: o.Tick, DeadRetention: o.DeadRetention, DeadMax: o.DeadMax, Now: o.Now,
 	})
 	b.health = &health{queue: b.queue, link: link, now: o.Now, log: log}
+	b.concerns = newConcerns(b.queue, o.Now, log)
 	b.metrics = newMetrics(b.queue, b.health, log)
+	b.metrics.registry.MustRegister(b.concerns.collectors()...)
 	b.events = &events{link: link, subjects: b.subjects, now: o.Now}
 	b.answers = &answers{
 		link: link, subjects: b.subjects, metrics: b.metrics, log: log, loud: rate.NewLimiter(rate.Every(time.Second), 1),
@@ -103,7 +106,8 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
 	b.admin = newAdmin(b, bounds)
 	b.http = &httpServer{
-		addr: o.HTTPAddr, token: o.HTTPToken, profiles: o.Profiles, health: b.health, metrics: b.metrics, log: log,
+		addr: o.HTTPAddr, token: o.HTTPToken, profiles: o.Profiles, health: b.health, concerns: b.concerns,
+		metrics: b.metrics, log: log,
 	}
 	return b
 }
@@ -153,6 +157,8 @@ func (s sink) Dropped(old, over int) {
 	s.b.log.Warn().Int("old", old).Int("over", over).Msg("dead jobs are dropped")
 }
 
+func (s sink) Jumped(_ int, by time.Duration) { s.b.concerns.noteJump(by) }
+
 func (s sink) Paused() []string { return s.b.dispatcher.pausedNames() }
 
 func (s sink) Trouble(duty string, err error) { s.b.metrics.trouble(duty, err) }
@@ -182,6 +188,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	background.Go(func() { b.replicas.run(around) })
 	background.Go(func() { b.replicas.tell(around) })
 	background.Go(func() { b.watchStreams(around) })
+	background.Go(func() { b.concerns.run(around) })
 	background.Go(func() { b.replicas.watchPauses(around) })
 	background.Go(func() { b.dispatcher.expiry.run(around) })
 	b.dispatcher.calls, b.admin.ctx = around, around
@@ -220,6 +227,15 @@ func (b *Bridge) join(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	if err := b.insist(ctx, "check redis", func() error {
+		err := b.concerns.look(ctx)
+		if errors.Is(err, delay.ErrOldServer) {
+			return fatal{err}
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	b.dispatcher.storeID = b.queue.ID()[:8]

@@ -17,6 +17,8 @@ type history struct {
 	faults []string
 	// repeats says that a delivery may come twice under one number, since connections or servers broke.
 	repeats bool
+	// ahead is how far Redis's clock is ahead of the test's.
+	ahead time.Duration
 }
 
 // past is what was seen of one id since its last push.
@@ -43,6 +45,12 @@ func (h *history) allowRepeats() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.repeats = true
+}
+
+func (h *history) redisIsAhead(by time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ahead = by
 }
 
 // of gives what was seen of an id. The caller holds mu.
@@ -77,7 +85,7 @@ func (h *history) delivered(audience string, d *delivery) {
 	switch {
 	case d.due().IsZero() || d.attempt() < 1 || d.id() == "":
 		h.faultf(d, "lacks headers: %v", d.Header)
-	case d.at.Before(d.due()):
+	case d.at.Add(h.ahead).Before(d.due()):
 		h.faultf(d, "comes %v before %v", d.due().Sub(d.at), d.due())
 	case d.Reply == "" || d.Reply != d.Header.Get("Dq-Ack"):
 		h.faultf(d, "has the reply subject %q and Dq-Ack %q", d.Reply, d.Header.Get("Dq-Ack"))

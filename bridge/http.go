@@ -23,6 +23,7 @@ type httpServer struct {
 	addr, token string
 	profiles    bool
 	health      *health
+	concerns    *concerns
 	metrics     *metrics
 	log         zerolog.Logger
 	server      *http.Server
@@ -79,8 +80,8 @@ func (s *httpServer) handler(local bool) http.Handler {
 		guarded.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", verdict(s.health.alive))
-	mux.HandleFunc("GET /readyz", verdict(s.health.ready))
+	mux.HandleFunc("GET /healthz", verdict(s.health.alive, nil))
+	mux.HandleFunc("GET /readyz", verdict(s.health.ready, s.concerns.lines))
 	mux.Handle("/", s.guard(guarded))
 	if local && s.token == "" {
 		return onlyLocal(mux)
@@ -88,16 +89,19 @@ func (s *httpServer) handler(local bool) http.Handler {
 	return mux
 }
 
-// verdict answers 200, or 503 with the reasons.
-func verdict(check func() error) http.HandlerFunc {
+// verdict answers 200, or 503 with the reasons; below it what else is to be said, where notes is not nil.
+func verdict(check func() error, notes func() []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		text := "ok"
 		if err := check(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = fmt.Fprintln(w, err) // the client may be gone
-			return
+			text = err.Error()
 		}
-		_, _ = fmt.Fprintln(w, "ok") // the client may be gone
+		if notes != nil {
+			text = strings.Join(append([]string{text}, notes()...), "\n")
+		}
+		_, _ = fmt.Fprintln(w, text) // the client may be gone
 	}
 }
 

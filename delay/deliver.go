@@ -46,8 +46,9 @@ type Promotion struct {
 	More bool
 	// Orphans is the number of ids that had no record and were dropped.
 	Orphans int
-	// Clock is Redis's clock.
+	// Clock is the bucket's time: Redis's clock, but for Ahead, which is more than 0 where that clock went back.
 	Clock time.Time
+	Ahead time.Duration
 }
 
 // Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time.
@@ -62,13 +63,13 @@ func (s *Store) Promote(ctx context.Context, bucket int, paused []string) (Promo
 		return Promotion{}, fmt.Errorf("promote bucket %d: %w", bucket, err)
 	}
 	reply := list(c.reply)
-	if len(reply) != 7 {
+	if len(reply) != 8 {
 		return Promotion{}, fmt.Errorf("promote bucket %d: reply of %d entries", bucket, len(reply))
 	}
 	now, next := number(reply[0]), number(reply[1])
 	p := Promotion{
 		Topics: texts(reply[3]), More: number(reply[2]) == 1, Orphans: int(number(reply[6])),
-		Next: -1, Clock: time.UnixMicro(now),
+		Next: -1, Clock: time.UnixMicro(now), Ahead: time.Duration(number(reply[7])) * time.Microsecond,
 	}
 	if next >= 0 {
 		p.Next = max(time.Duration(next-now)*time.Microsecond, 0)

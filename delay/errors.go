@@ -31,6 +31,8 @@ var (
 	ErrStopped = errors.New("stopping")
 	// ErrLayout: the store is of another layout or number of buckets.
 	ErrLayout = errors.New("store layout")
+	// ErrOldServer: Redis is too old for the scripts.
+	ErrOldServer = errors.New("redis server")
 )
 
 // UnavailableError says that Redis did not confirm a call.

@@ -21,6 +21,8 @@ type Sink interface {
 	Found(f Finding)
 	// Dropped: so many dead jobs were dropped, for their age, and because there were too many.
 	Dropped(old, over int)
+	// Jumped: Redis's clock went forward or back by so much, against the local one.
+	Jumped(bucket int, by time.Duration)
 	// Paused gives the topics that are paused.
 	Paused() []string
 	// Trouble: a duty could not be done and is tried again.
@@ -30,8 +32,10 @@ type Sink interface {
 // Queue is a store with its batching writers and its tickers.
 type Queue struct {
 	*Store
-	sink      Sink
-	writer    *writer
+	sink Sink
+	// writer carries pushes, settler verbs. They are one, unless pushes wait for replicas: verbs must not stand behind them.
+	writer, settler *writer
+
 	tickers   []*ticker
 	retention *retention
 
@@ -55,6 +59,10 @@ type QueueOptions struct {
 // NewQueue makes a queue on a store; sink hears what it does. It starts nothing.
 func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 	q := &Queue{Store: store, sink: sink, writer: newWriter(store, o.Now)}
+	q.settler = q.writer
+	if store.waitReplicas > 0 {
+		q.settler = newWriter(store, o.Now)
+	}
 	q.retention = &retention{store: store, sink: sink, age: o.DeadRetention, most: o.DeadMax}
 	for b := range store.Buckets() {
 		q.tickers = append(q.tickers, &ticker{
@@ -76,6 +84,9 @@ func (q *Queue) Start(ctx context.Context) {
 	ticking, stopTicking := context.WithCancel(calls)
 	q.stopCalls, q.stopTicking = stopCalls, stopTicking
 	q.writer.start(calls)
+	if q.settler != q.writer {
+		q.settler.start(calls)
+	}
 	for _, t := range q.tickers {
 		q.ticking.Go(func() { t.run(ticking) })
 	}
@@ -98,6 +109,9 @@ func (q *Queue) Stop(ctx context.Context) {
 	})()
 	q.ticking.Wait()
 	q.writer.stop()
+	if q.settler != q.writer {
+		q.settler.stop()
+	}
 }
 
 // Submit stores a job; done is called once, from another goroutine. waits says that somebody waits for the answer.
@@ -217,7 +231,7 @@ func (q *Queue) Settle(v Verb, ack Ack, waits bool, done func(Settled)) {
 		q.after(ack, r)
 		done(r)
 	}
-	if err := q.writer.add(o); err != nil {
+	if err := q.settler.add(o); err != nil {
 		done(Settled{Err: &UnavailableError{Cause: err}})
 	}
 }
@@ -250,6 +264,8 @@ func (q *Queue) Expect(bucket int, d time.Duration) { q.tickers[bucket].wakeIn(d
 type Pulse struct {
 	// Run is when it last did its work, Turn when it last tried.
 	Run, Turn time.Time
+	// Ahead is how far the bucket's time is ahead of Redis's clock, which went back.
+	Ahead time.Duration
 }
 
 // Pulses gives the signs of life of all tickers.
@@ -262,6 +278,7 @@ func (q *Queue) Pulses() []Pulse {
 		if ns := t.lastTurn.Load(); ns > 0 {
 			pulses[b].Turn = time.Unix(0, ns)
 		}
+		pulses[b].Ahead = time.Duration(t.ahead.Load())
 	}
 	return pulses
 }

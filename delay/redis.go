@@ -61,11 +61,12 @@ func Dial(o RedisOptions) (redis.UniversalClient, error) {
 	}
 	switch many {
 	case "cluster":
+		// Scripts go to their nodes by themselves (cluster.go); what the client redirects is only read, or can be repeated.
 		options := universal.Cluster()
-		options.MaxRedirects = -1
 		return redis.NewClusterClient(options), nil
 	case "sentinel":
 		universal.MasterName = strings.Trim(u.Path, "/")
+		universal.SentinelUsername, universal.SentinelPassword = u.Query().Get("sentinel_username"), u.Query().Get("sentinel_password")
 		return redis.NewFailoverClient(universal.Failover()), nil
 	}
 	return nil, fmt.Errorf("parse redis URL: scheme %q is not known", u.Scheme)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +28,8 @@ type Store struct {
 	// waitReplicas is how many replicas of Redis must hold a push before it counts; 0: none.
 	waitReplicas int
 	id           string
+	// cluster follows redirections; it is idle on one Redis.
+	cluster cluster
 	// shift is added to Redis's clock; only tests set it.
 	shift func() time.Duration
 }
@@ -94,129 +95,7 @@ func (s *Store) BucketOf(id string) int { return bucketOf(id, len(s.buckets)) }
 func (s *Store) Ping(ctx context.Context) error { return unavailable(s.client.Ping(ctx).Err()) }
 
 // Close ends the connections to Redis.
-func (s *Store) Close() error { return s.client.Close() }
-
-// call is one script call on its way.
-type call struct {
-	script *script
-	keys   []string
-	args   []any
-	// replicas is how many of Redis's replicas must hold what the call wrote.
-	replicas int
-	reply    any
-	err      error
-}
-
-// bucketCall begins a call of a bucket's script.
-func (s *Store) bucketCall(sc *script, b, args int) *call {
-	c := &call{script: sc, keys: s.buckets[b].fixed, args: make([]any, 0, args+2)}
-	c.args = append(c.args, s.buckets[b].lists, s.shift().Milliseconds())
-	return c
-}
-
-// send carries out calls in one pipeline for each node and returns the error of the first that has one.
-func (s *Store) send(ctx context.Context, calls ...*call) error {
-	var first error
-	for node, group := range s.byNode(ctx, calls) {
-		sendTo(ctx, node, group)
-	}
-	for _, c := range calls {
-		if c.err != nil && first == nil {
-			first = c.err
-		}
-	}
-	return first
-}
-
-// byNode groups calls by the client of the node that holds their keys; on one Redis that is one group.
-func (s *Store) byNode(ctx context.Context, calls []*call) map[*redis.Client][]*call {
-	groups := make(map[*redis.Client][]*call, 1)
-	for _, c := range calls {
-		node, err := s.node(ctx, c.keys[0])
-		if err != nil {
-			c.err = err
-			continue
-		}
-		groups[node] = append(groups[node], c)
-	}
-	return groups
-}
-
-// node gives the client of the node that holds a key.
-func (s *Store) node(ctx context.Context, key string) (*redis.Client, error) {
-	switch client := s.client.(type) {
-	case *redis.Client:
-		return client, nil
-	case *redis.ClusterClient:
-		node, err := client.MasterForKey(ctx, key)
-		if err != nil {
-			return nil, &UnavailableError{Cause: err}
-		}
-		return node, nil
-	}
-	return nil, &UnavailableError{Cause: errors.New("unknown kind of redis client")}
-}
-
-// sendTo runs calls on one node. A call that finds its script missing ran nothing: it alone is sent again, with the source.
-func sendTo(ctx context.Context, node *redis.Client, calls []*call) {
-	missing := runPipeline(ctx, node, calls, false)
-	if len(missing) > 0 {
-		runPipeline(ctx, node, missing, true)
-	}
-}
-
-// runPipeline sends calls, with the source of their scripts or only its name, and gives those whose script was missing.
-func runPipeline(ctx context.Context, node *redis.Client, calls []*call, source bool) []*call {
-	pipe := node.Pipeline()
-	commands := make([]*redis.Cmd, len(calls))
-	for i, c := range calls {
-		commands[i] = redis.NewCmd(ctx, c.command(source)...)
-		_ = pipe.Process(ctx, commands[i]) // a pipeline only queues
-	}
-	held := waitFor(ctx, pipe, calls)
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	var missing []*call
-	for i, c := range calls {
-		reply, err := commands[i].Result()
-		if err != nil && !source && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-			missing = append(missing, c)
-			continue
-		}
-		c.reply, c.err = reply, unavailable(err)
-		if c.err == nil && held != nil && held.Val() < int64(c.replicas) {
-			c.err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("%d replicas hold it, wanted are %d", held.Val(), c.replicas)}
-		}
-	}
-	return missing
-}
-
-// waitFor adds a WAIT where a call wants replicas: in the pipeline, since it counts the writes of its own connection.
-func waitFor(ctx context.Context, pipe redis.Pipeliner, calls []*call) *redis.IntCmd {
-	most := 0
-	for _, c := range calls {
-		most = max(most, c.replicas)
-	}
-	if most == 0 {
-		return nil
-	}
-	held := redis.NewIntCmd(ctx, "wait", most, (callTimeout / 2).Milliseconds())
-	_ = pipe.Process(ctx, held) // a pipeline only queues
-	return held
-}
-
-func (c *call) command(source bool) []any {
-	command := make([]any, 0, 3+len(c.keys)+len(c.args))
-	if source {
-		command = append(command, "eval", c.script.source)
-	} else {
-		command = append(command, "evalsha", c.script.sha)
-	}
-	command = append(command, len(c.keys))
-	for _, key := range c.keys {
-		command = append(command, key)
-	}
-	return append(command, c.args...)
-}
+func (s *Store) Close() error { return errors.Join(s.client.Close(), s.cluster.close()) }
 
 // spread groups the positions 0…n-1 by bucket, in parts that one script may handle.
 func (s *Store) spread(n int, id func(i int) string, size func(i int) int) [][]int {

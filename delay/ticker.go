@@ -33,10 +33,13 @@ type ticker struct {
 	wake chan struct{}
 	// lastRun is when a promote last came back well, lastTurn when the loop last went round; ns since 1970.
 	lastRun, lastTurn atomic.Int64
+	// ahead is how far the bucket's time is ahead of Redis's clock, ns.
+	ahead atomic.Int64
 	// cursor is how far the look through the active topics got.
 	cursor   ActivePlace
 	nextLook time.Time
 	sweep    *sweep
+	clock    clockWatch
 }
 
 // wakeIn makes the ticker run after d at the latest. It never blocks.
@@ -88,11 +91,17 @@ func (t *ticker) run(ctx context.Context) {
 // promote goes on while there is more to do and gives how long to sleep.
 func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	for {
+		asked := t.now()
 		p, err := t.store.Promote(ctx, t.bucket, t.sink.Paused())
 		if err != nil {
 			return 0, err
 		}
-		t.lastRun.Store(t.now().UnixNano())
+		answered := t.now()
+		t.lastRun.Store(answered.UnixNano())
+		t.ahead.Store(int64(p.Ahead))
+		if by := t.clock.look(asked, answered, p.Clock, p.Ahead); by != 0 {
+			t.sink.Jumped(t.bucket, by)
+		}
 		t.report(p)
 		if ctx.Err() != nil {
 			return 0, ctx.Err()

@@ -10,6 +10,10 @@ local slots, mine = {}, nil
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local owner, beat, left, covered, said = all[i + 1]:match('^(%S+) (%d+) (%d) (%S+) (.*)$')
+  if tonumber(beat or 0) > ms + 1000 then -- Redis's clock went back: the slot ages from now on
+    beat = string.format('%.0f', ms)
+    redis.call('HSET', KEYS[1], all[i], table.concat({ owner, beat, left, covered, said }, ' '))
+  end
   local slot = { number = tonumber(all[i]), process = owner or '?', age = ms - tonumber(beat or 0), left = left or '1',
     covers = covered or '-', about = said or '' }
   if slot.process == process then mine = slot.number end

@@ -1,7 +1,7 @@
 -- get reads jobs.
 -- ARGV[3…]: ids.
 -- Returns µs now, then for each id {} or {id, state, score, value of tries or '', record, body beside it or ''}.
-local replies = { now() }
+local replies = { (now()) }
 for i = 3, #ARGV do
   local id = ARGV[i]
   local record = redis.call('HGET', pool, id)

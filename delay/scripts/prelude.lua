@@ -7,14 +7,30 @@ local lists, shift = ARGV[1], tonumber(ARGV[2])
 
 local function int(x) return string.format('%.0f', x) end
 
--- now gives µs since 1970 by Redis's clock, never less than what a script of this bucket saw before.
+-- behind gives the bucket's time where Redis's clock, us, is behind the last time given, and by how much it is ahead.
+-- After a step of over a second (another server, a clock put right) it runs on from the last time, a 64th slower, until
+-- Redis's clock has caught up. The field step of clock: that last time, and Redis's clock then.
+local function behind(us, last)
+  local from, since = (redis.call('HGET', clock, 'step') or ''):match('^(%d+) (-?%d+)$')
+  local slow = from and tonumber(from) + math.floor((us - tonumber(since)) * 63 / 64) or 0
+  if slow >= last then
+    if slow - last >= 1000 then redis.call('HSET', clock, 'now', int(slow)) end
+    return slow, slow - us
+  end
+  if last - us <= 1000000 then return last, 0 end
+  redis.call('HSET', clock, 'step', int(last) .. ' ' .. int(us))
+  return last, last - us
+end
+
+-- now gives the bucket's time, µs since 1970: Redis's clock, but never less than the last time given; and by how many µs
+-- it is ahead of that clock.
 local function now()
   local t = redis.call('TIME')
   local us = t[1] * 1000000 + t[2] + shift * 1000
   local last = tonumber(redis.call('HGET', clock, 'now') or 0)
-  if us < last then return last end
+  if us < last then return behind(us, last) end
   if us - last >= 1000 then redis.call('HSET', clock, 'now', int(us)) end
-  return us
+  return us, 0
 end
 
 -- numbers takes n numbers from the bucket's counter, which only ever grows, and gives the one before the first.

@@ -2,9 +2,9 @@
 -- ARGV[3]: at most so many of each. ARGV[4…]: topics that are paused: their jobs do not expire.
 -- Returns: µs now | µs of the next entry, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
 -- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
--- number of ids without a record, which were dropped.
+-- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock.
 redis.call('ZREM', running, '')
-local us = now()
+local us, ahead = now()
 local limit = tonumber(ARGV[3])
 local ready, ended, died, orphans = {}, {}, {}, 0
 
@@ -79,4 +79,4 @@ end
 
 commit_counts()
 local more = (#due == limit or #late == limit) and 1 or 0
-return { us, due_next(), more, ready, ended, died, orphans }
+return { us, due_next(), more, ready, ended, died, orphans, ahead }

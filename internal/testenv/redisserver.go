@@ -1,7 +1,7 @@
 package testenv
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,10 +62,13 @@ func tryRedis(extra []string) (*redisServer, error) {
 		return nil, err
 	}
 	s := &redisServer{dir: dir, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	s.args = append([]string{
+	if len(extra) > 0 && !strings.HasPrefix(extra[0], "-") { // a configuration file comes first
+		s.args, extra = extra[:1:1], extra[1:]
+	}
+	s.args = append(s.args,
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no",
-		"--save", "", "--appendonly", "no", "--loglevel", "notice",
-	}, extra...)
+		"--save", "", "--appendonly", "no", "--loglevel", "notice")
+	s.args = append(s.args, extra...)
 	if err := s.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -105,12 +109,19 @@ func (s *redisServer) answers() bool {
 	if err = conn.SetDeadline(now().Add(time.Second)); err != nil {
 		return false
 	}
-	if _, err = io.WriteString(conn, "PING\r\nINFO server\r\nQUIT\r\n"); err != nil {
+	if _, err = io.WriteString(conn, "PING\r\nINFO server\r\n"); err != nil {
 		return false
 	}
-	reply, err := io.ReadAll(conn)
-	return err == nil && bytes.HasPrefix(reply, []byte("+PONG")) &&
-		bytes.Contains(reply, fmt.Appendf(nil, "process_id:%d\r\n", s.process.Pid()))
+	lines := bufio.NewScanner(conn)
+	if !lines.Scan() || lines.Text() != "+PONG" {
+		return false
+	}
+	for lines.Scan() {
+		if id, found := strings.CutPrefix(lines.Text(), "process_id:"); found {
+			return id == strconv.Itoa(s.process.Pid())
+		}
+	}
+	return false
 }
 
 // remove ends the server and removes all it left.

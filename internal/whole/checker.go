@@ -56,7 +56,7 @@ func (h *History) Check(wire time.Duration) Report {
 	for _, id := range slices.Sorted(maps.Keys(h.jobs)) {
 		s := h.jobs[id]
 		r.count(s)
-		r.checkFate(id, s)
+		r.checkFate(id, s, h.undoes)
 		for i := range s.handovers {
 			r.checkHandover(id, s, i, wire)
 		}
@@ -84,14 +84,14 @@ func (r *Report) count(s *story) {
 }
 
 // checkFate finds what did not come. A job that nobody confirmed need not come at all, but once it was delivered it is
-// stored, and then it must not vanish either.
-func (r *Report) checkFate(id string, s *story) {
+// stored, and then it must not vanish either, unless the store undoes what it has done.
+func (r *Report) checkFate(id string, s *story, undoes bool) {
 	switch {
 	case s.earliest.IsZero() && !s.confirmed:
 		r.fault(Stranger, id, "%d deliveries", len(s.handovers))
 	case len(s.handovers) == 0 && s.confirmed:
 		r.fault(Lost, id, "due %s", clock(s.due))
-	case len(s.handovers) > 0 && s.finishing.IsZero():
+	case len(s.handovers) > 0 && s.finishing.IsZero() && (s.confirmed || !undoes):
 		r.fault(Vanished, id, "%s", s)
 	}
 }

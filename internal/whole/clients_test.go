@@ -35,6 +35,8 @@ type clients struct {
 	prefix  string
 	history *whole.History
 
+	// wire is how long after a confirmed finish a delivery may still come.
+	wire time.Duration
 	// patience is how long a push waits for its answer.
 	patience time.Duration
 	// reads says that workers read what is answered to their acks: AckSync takes any answer for a yes, also that Redis
@@ -56,7 +58,7 @@ type clients struct {
 
 func newClients(t *testing.T, server *testenv.NATSServer, prefix string) *clients {
 	t.Helper()
-	c := &clients{t: t, nats: server, prefix: prefix, history: whole.NewHistory(time.Now), patience: 3 * time.Second}
+	c := &clients{t: t, nats: server, prefix: prefix, history: whole.NewHistory(time.Now), patience: 3 * time.Second, wire: onWire}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.nc = c.connect()
 	c.client = client.New(c.nc, prefix)
@@ -299,7 +301,7 @@ func (c *clients) pause(d time.Duration) bool {
 func (c *clients) check() whole.Report {
 	c.t.Helper()
 	c.pause(onWire + 200*time.Millisecond)
-	report := c.history.Check(onWire)
+	report := c.history.Check(c.wire)
 	c.t.Log(report.String())
 	if err := report.Err(); err != nil {
 		c.t.Error(err)

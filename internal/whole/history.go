@@ -12,6 +12,8 @@ type History struct {
 
 	mu   sync.Mutex
 	jobs map[string]*story
+	// undoes says that the store may lose its newest changes.
+	undoes bool
 }
 
 // story is the history of one job.
@@ -34,6 +36,14 @@ type handover struct {
 // NewHistory begins a history on the clock of its clients, which must be that of Redis: due times are compared with it.
 func NewHistory(now func() time.Time) *History {
 	return &History{now: now, jobs: make(map[string]*story)}
+}
+
+// StoreUndoes says that the store may lose its newest changes, as a failover of Redis does: a job that nobody confirmed
+// may vanish after it was delivered.
+func (h *History) StoreUndoes() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.undoes = true
 }
 
 // Pushing notes that a push is about to be sent, whose job must not come before due.

@@ -18,20 +18,32 @@ const startWithin = 30 * time.Second
 type rig struct {
 	*clients
 
-	redis *testenv.RedisServer
+	// redis is nil where there is a group of servers; then masters gives those that hold jobs now.
+	redis    *testenv.RedisServer
+	redisURL string
+	masters  func() []*testenv.RedisServer
 }
 
 // newRig starts the servers. fsync is when Redis brings its file to the disk: always, everysec or no.
 func newRig(t *testing.T, fsync string) *rig {
 	t.Helper()
 	redis, server := testenv.Redis(t, "--appendonly", "yes", "--appendfsync", fsync), testenv.NATS(t)
-	return &rig{clients: newClients(t, server, testenv.Prefix(t)), redis: redis}
+	return &rig{
+		clients: newClients(t, server, testenv.Prefix(t)), redis: redis, redisURL: redis.URL(),
+		masters: func() []*testenv.RedisServer { return []*testenv.RedisServer{redis} },
+	}
+}
+
+// newGroupRig starts a NATS server beside a group of Redis servers.
+func newGroupRig(t *testing.T, url string, masters func() []*testenv.RedisServer) *rig {
+	t.Helper()
+	return &rig{clients: newClients(t, testenv.NATS(t), testenv.Prefix(t)), redisURL: url, masters: masters}
 }
 
 // env is the configuration of a replica; more wins over it.
 func (r *rig) env(more ...string) []string {
 	return append([]string{
-		"DQ_NATS_URL=" + r.nats.URL(), "DQ_REDIS_URL=" + r.redis.URL(), "DQ_PREFIX=" + r.prefix, "DQ_HTTP_ADDR=",
+		"DQ_NATS_URL=" + r.nats.URL(), "DQ_REDIS_URL=" + r.redisURL, "DQ_PREFIX=" + r.prefix, "DQ_HTTP_ADDR=",
 		"DQ_LOG_FORMAT=json", "GORACE=atexit_sleep_ms=10", // a second else, with the race detector
 	}, more...)
 }
@@ -68,7 +80,7 @@ func (r *rig) settled(within time.Duration) whole.Report {
 	var left []string
 	var err error
 	for {
-		left, err = whole.Leftovers(r.ctx, r.redis.Client(), r.prefix)
+		left, err = r.leftovers()
 		if err == nil && len(left) == 0 || time.Since(began) > within {
 			break
 		}
@@ -84,10 +96,24 @@ func (r *rig) settled(within time.Duration) whole.Report {
 		r.t.Logf("Redis is empty %v after the last push", time.Since(began).Round(time.Millisecond))
 	}
 	report := r.check()
-	if now, err := whole.Leftovers(r.ctx, r.redis.Client(), r.prefix); len(left) == 0 && (err != nil || len(now) > 0) {
+	if now, err := r.leftovers(); len(left) == 0 && (err != nil || len(now) > 0) {
 		r.t.Errorf("Redis was empty and is not any more (%v):\n%s", err, strings.Join(now, "\n"))
 	}
 	return report
+}
+
+// leftovers looks through all servers that hold jobs.
+func (r *rig) leftovers() ([]string, error) {
+	r.t.Helper()
+	var all []string
+	for _, master := range r.masters() {
+		left, err := whole.Leftovers(r.ctx, master.Client(), r.prefix)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, left...)
+	}
+	return all, nil
 }
 
 // end stops replicas that have nothing to do: each must end well and soon.

@@ -1,0 +1,116 @@
+package delay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// oldestRedis is the first version whose commands the scripts need: ZMSCORE and LPOP with a count.
+const oldestRedis = "6.2"
+
+// Concern is something about a Redis server that endangers jobs although calls succeed.
+type Concern struct {
+	// Kind is one of eviction, persistence, disk, replicas, replica and unknown.
+	Kind string
+	// Grave says that jobs can be lost without a crash.
+	Grave bool
+	Text  string
+}
+
+// Concerns asks each server that holds jobs. The error is ErrOldServer where one is too old to work with.
+func (s *Store) Concerns(ctx context.Context) ([]Concern, error) {
+	var mu sync.Mutex
+	var found []Concern
+	ask := func(ctx context.Context, node *redis.Client) error {
+		info, err := node.Info(ctx).Result()
+		var reply redis.Error
+		if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM") {
+			info, err = "", nil
+		}
+		if err != nil {
+			return unavailable(err)
+		}
+		concerns, err := concernsOf(infoFields(info), s.waitReplicas)
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, concerns...)
+		return err
+	}
+	var err error
+	switch client := s.client.(type) {
+	case *redis.Client:
+		err = ask(ctx, client)
+	case *redis.ClusterClient:
+		err = client.ForEachMaster(ctx, ask)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask redis for its settings: %w", err)
+	}
+	slices.SortFunc(found, func(a, b Concern) int { return strings.Compare(a.Kind+a.Text, b.Kind+b.Text) })
+	return slices.Compact(found), nil
+}
+
+// concernsOf judges what a server says of itself; a field that is not there is no concern.
+func concernsOf(info map[string]string, waitReplicas int) ([]Concern, error) {
+	var found []Concern
+	add := func(kind string, grave bool, format string, args ...any) {
+		found = append(found, Concern{Kind: kind, Grave: grave, Text: fmt.Sprintf(format, args...)})
+	}
+	if len(info) == 0 {
+		add("unknown", false, "redis does not let the bridge read INFO: its eviction policy and persistence are not checked")
+		return found, nil
+	}
+	if version := info["redis_version"]; olderThan(version, oldestRedis) {
+		return nil, fmt.Errorf("%w: redis %s is too old, %s or later is needed", ErrOldServer, version, oldestRedis)
+	}
+	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys") {
+		add("eviction", true, "redis's maxmemory-policy %s can drop jobs, it should be noeviction", policy)
+	}
+	if info["aof_enabled"] == "0" {
+		add("persistence", false, "redis's append-only file is off: a crash of redis loses what was pushed since its last snapshot, "+
+			"or everything where it makes none")
+	}
+	if info["aof_last_write_status"] == "err" || info["aof_last_bgrewrite_status"] == "err" || info["rdb_last_bgsave_status"] == "err" {
+		add("disk", true, "redis cannot write its files")
+	}
+	if info["role"] == "slave" {
+		add("replica", true, "redis is a replica: it takes no jobs")
+	}
+	if connected, err := strconv.Atoi(info["connected_slaves"]); err == nil && connected < waitReplicas {
+		add("replicas", false, "redis has %d replicas, DQ_REDIS_WAIT_REPLICAS wants %d: no push is confirmed", connected, waitReplicas)
+	}
+	return found, nil
+}
+
+// olderThan compares the first two numbers of versions; one that is no version is not older.
+func olderThan(version, than string) bool {
+	major, minor, known := versionOf(version)
+	wantMajor, wantMinor, _ := versionOf(than)
+	return known && (major < wantMajor || major == wantMajor && minor < wantMinor)
+}
+
+func versionOf(text string) (int, int, bool) {
+	first, rest, _ := strings.Cut(text, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	major, errMajor := strconv.Atoi(first)
+	minor, errMinor := strconv.Atoi(second)
+	return major, minor, errors.Join(errMajor, errMinor) == nil
+}
+
+// infoFields takes the answer to INFO apart.
+func infoFields(info string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			fields[name] = value
+		}
+	}
+	return fields
+}
