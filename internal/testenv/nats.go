@@ -2,7 +2,9 @@ package testenv
 
 import (
 	"net"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -48,6 +50,35 @@ func NATS(tb testing.TB, options ...NATSOption) *NATSServer {
 	return n
 }
 
+// NATSCluster starts n servers that know each other, and waits until they do.
+func NATSCluster(tb testing.TB, n int, options ...NATSOption) []*NATSServer {
+	tb.Helper()
+	const within = 20 * time.Second
+	ports, routes := make([]int, n), make([]*url.URL, n)
+	for i := range ports {
+		port, err := freePort()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		ports[i], routes[i] = port, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	}
+	nodes := make([]*NATSServer, n)
+	for i := range nodes {
+		nodes[i] = NATS(tb, append(slices.Clone(options), func(o *server.Options) {
+			o.ServerName = "node-" + strconv.Itoa(i)
+			o.Cluster = server.ClusterOpts{Name: "cluster", Host: "127.0.0.1", Port: ports[i]}
+			o.Routes = routes
+		})...)
+	}
+	for _, node := range nodes {
+		Eventually(tb, within, func() bool { return node.Joined(n) }, "the servers of the cluster know each other")
+	}
+	return nodes
+}
+
+// Joined reports whether the server has a route to all others of a cluster of n.
+func (n *NATSServer) Joined(size int) bool { return n.server.NumRemotes() == size-1 }
+
 // storeDir is not t.TempDir: a server that shuts down may still write a moment, and TempDir fails a test for that.
 func storeDir(tb testing.TB) string {
 	tb.Helper()
@@ -92,6 +123,18 @@ func (n *NATSServer) Restart() {
 	n.t.Helper()
 	n.Shutdown()
 	n.start()
+}
+
+// Reload changes the settings of the running server, as a signal does after its file was changed. They hold for later
+// starts too.
+func (n *NATSServer) Reload(options ...NATSOption) {
+	n.t.Helper()
+	for _, option := range options {
+		option(n.options)
+	}
+	if err := n.server.ReloadOptions(n.options.Clone()); err != nil {
+		n.t.Fatalf("reload nats-server: %v", err)
+	}
 }
 
 func (n *NATSServer) start() {

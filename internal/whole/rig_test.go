@@ -27,7 +27,13 @@ type rig struct {
 // newRig starts the servers. fsync is when Redis brings its file to the disk: always, everysec or no.
 func newRig(t *testing.T, fsync string) *rig {
 	t.Helper()
-	redis, server := testenv.Redis(t, "--appendonly", "yes", "--appendfsync", fsync), testenv.NATS(t)
+	return newRigOn(t, fsync, testenv.NATS(t))
+}
+
+// newRigOn takes a NATS server that is there.
+func newRigOn(t *testing.T, fsync string, server *testenv.NATSServer) *rig {
+	t.Helper()
+	redis := testenv.Redis(t, "--appendonly", "yes", "--appendfsync", fsync)
 	return &rig{
 		clients: newClients(t, server, testenv.Prefix(t)), redis: redis, redisURL: redis.URL(),
 		masters: func() []*testenv.RedisServer { return []*testenv.RedisServer{redis} },
