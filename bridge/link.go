@@ -35,6 +35,11 @@ const (
 	maxReconnectWait = time.Second
 	// fenceAfter is the age of a lease from which on nothing is written.
 	fenceAfter = delay.LeaseTime - time.Second
+	// maxLine is how long subject and reply subject of a message may be together: a server takes lines of 4,096 bytes, and
+	// there are two sizes beside them.
+	maxLine = 4096 - 32
+	// tellAgain is how soon an error that NATS repeats is told again.
+	tellAgain = time.Minute
 	// maxDenied bounds how many refused subjects are remembered.
 	maxDenied = 10_000
 )
@@ -44,13 +49,16 @@ const (
 type Link struct {
 	*nats.Conn
 
-	// mu guards what follows: the socket of the present connection, and the refusals to publish that were told.
+	// mu guards what follows: the socket of the present connection, and the errors and refusals to publish that were told.
 	mu  sync.Mutex
 	raw net.Conn
 	// denied holds for each subject the number of its last refusal; refusals counts them, lastRefusal is the newest.
 	denied      map[string]int
 	refusals    int
 	lastRefusal error
+	// told is the error of the connection that the log has last, and toldAt since when.
+	told   string
+	toldAt time.Time
 	// changed has room for one note that the connection came or went.
 	changed chan struct{}
 	log     zerolog.Logger
@@ -128,6 +136,25 @@ func (c *fencedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// errLongSubject is an error of one message: nats.go would send it, and the server would close the connection for good.
+var errLongSubject = fmt.Errorf("%w: with its reply subject it is longer than a line of the protocol may be", nats.ErrBadSubject)
+
+// PublishMsg refuses a message whose subjects take more than a line.
+func (l *Link) PublishMsg(msg *nats.Msg) error {
+	if len(msg.Subject)+len(msg.Reply) > maxLine {
+		return errLongSubject
+	}
+	return l.Conn.PublishMsg(msg)
+}
+
+// Publish is as PublishMsg.
+func (l *Link) Publish(subject string, data []byte) error {
+	if len(subject) > maxLine {
+		return errLongSubject
+	}
+	return l.Conn.Publish(subject, data)
+}
+
 // flush waits until the server has read what was sent, and not at all where there is no connection.
 func (l *Link) flush() error {
 	if !l.IsConnected() {
@@ -158,11 +185,13 @@ func (l *Link) note() {
 }
 
 func (l *Link) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
-	event := l.log.Error().Err(err)
-	if sub != nil {
-		event = event.Str("subject", sub.Subject)
+	if l.isNews(err) {
+		event := l.log.Error().Err(err)
+		if sub != nil {
+			event = event.Str("subject", sub.Subject)
+		}
+		event.Msg("nats reports an error")
 	}
-	event.Msg("nats reports an error")
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
 	}
@@ -177,6 +206,17 @@ func (l *Link) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if parts := strings.SplitN(err.Error(), `"`, 3); len(parts) == 3 {
 		l.denied[parts[1]] = l.refusals
 	}
+}
+
+// isNews reports whether an error was not told just now: one that refuses each try to connect would flood the log.
+func (l *Link) isNews(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err.Error() == l.told && l.now().Sub(l.toldAt) < tellAgain {
+		return false
+	}
+	l.told, l.toldAt = err.Error(), l.now()
+	return true
 }
 
 // refused gives how many refusals to publish were told so far.

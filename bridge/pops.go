@@ -24,6 +24,8 @@ const (
 	// probeLook is how long a pop waits for the outcome of a probe, or for word to reach other replicas, before it looks
 	// again.
 	probeLook = 20 * time.Millisecond
+	// maxPopReply bounds the reply subject: a delivery has an ack subject beside it, and both must fit into one line.
+	maxPopReply = 1024
 	// ttrZeroMargin is how long before the end of its wait a pop gets no job that is lost with its reply.
 	ttrZeroMargin = 100 * time.Millisecond
 	// remoteFor is how long other replicas remember that pops wait here; it is told anew each second.
@@ -300,6 +302,9 @@ func (a *acks) handlePop(r micro.Request) {
 	wait, f := decodePop(r.Data(), a.limits)
 	if f == nil && r.Reply() == "" {
 		f = badShape("reply subject", "is missing: a pop is a request")
+	}
+	if f == nil && len(r.Reply()) > maxPopReply {
+		f = tooLarge("reply subject", len(r.Reply()), maxPopReply, "bytes")
 	}
 	if f != nil {
 		a.answers.refuse(r, f)

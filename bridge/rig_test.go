@@ -35,6 +35,7 @@ type setup struct {
 	redis        *testenv.RedisServer
 	// natsURL and redisURL are the bridge's where they are not the servers' own.
 	natsURL, redisURL string
+	creds             string
 	client            []nats.Option
 	// idle leaves the start to the test.
 	idle bool
@@ -120,7 +121,7 @@ func (r *rig) run(t *testing.T, options ...func(*setup)) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.link, err = bridge.Connect(bridge.LinkOptions{URL: s.natsURL, Log: log, Now: time.Now}); err != nil {
+	if b.link, err = bridge.Connect(bridge.LinkOptions{URL: s.natsURL, Creds: s.creds, Log: log, Now: s.Now}); err != nil {
 		t.Fatal(err)
 	}
 	store := delay.NewStore(client, delay.StoreOptions{
