@@ -7,10 +7,11 @@ TOOLS        := $(CURDIR)/.tools
 LINTER       ?= $(TOOLS)/golangci-lint-$(GOLANGCI)/golangci-lint
 FUZZTIME     ?= 10s
 BENCHTIME    ?= 1s
+FROM         ?= HEAD~1
 VERSION      := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test redis lint vuln fuzz bench clean
+.PHONY: help build run demo test redis upgrade lint vuln fuzz bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +46,13 @@ redis:
 	if ! command -v redis-server >/dev/null; then \
 		echo 'No redis-server, and it could not be installed. All tests are run; those that need it will fail and say so.' >&2; \
 	fi
+
+# The test is the one of the suite, with the binary of an earlier commit in place of the made-up next version.
+upgrade: redis ## upgrade from commit FROM and back under load
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+	mkdir "$$dir/from"; git archive '$(FROM)' | tar -x -C "$$dir/from"; \
+	(cd "$$dir/from" && CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags "-X main.version=$$(git -C '$(CURDIR)' describe --tags --always '$(FROM)')" -o "$$dir/dqbridge" .); \
+	$(GO) test ./internal/whole -count=1 -v -run '^TestRollingUpgrade$$' -old "$$dir/dqbridge"
 
 lint: $(LINTER) ## run golangci-lint as CI does (the first time builds it: some minutes)
 	$(LINTER) run --timeout 15m ./...

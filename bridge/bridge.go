@@ -74,11 +74,14 @@ type Bridge struct {
 	// standing is how many subscriptions there are beside those of the service and the acks: the inbox of requests.
 	standing int
 	http     *httpServer
+	// found bounds how many findings are logged.
+	found *rate.Limiter
 }
 
 // New makes a bridge. It starts nothing; link and store are closed by Run.
 func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge {
 	b := &Bridge{options: o, link: link, subjects: subjects{o.Prefix}, log: log, now: o.Now}
+	b.found = rate.NewLimiter(rate.Every(10*time.Second), 10)
 	b.queue = delay.NewQueue(store, sink{b}, delay.QueueOptions{
 		Tick: o.Tick, DeadRetention: o.DeadRetention, DeadMax: o.DeadMax, Now: o.Now,
 	})
@@ -147,6 +150,10 @@ func (s sink) Orphans(bucket, n int) {
 
 func (s sink) Found(f delay.Finding) {
 	s.b.metrics.findings.WithLabelValues(f.Kind).Inc()
+	// What cannot be mended is found again each round.
+	if !f.Mended && !s.b.found.Allow() {
+		return
+	}
 	s.b.log.Error().Str("kind", f.Kind).Int("bucket", f.Bucket).Str("id", f.ID).Str("detail", f.Detail).Bool("mended", f.Mended).
 		Msg("store holds what should not be")
 }

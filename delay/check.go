@@ -116,9 +116,11 @@ func (c *Checker) mend(ctx context.Context, b int, suspects []string) error {
 		}
 		for i, verdict := range verdicts {
 			if verdict != "fine" && verdict != "long" {
-				c.report(Finding{
-					Kind: verdict, Bucket: b, ID: unpackID(part[i]), Mended: c.repair && verdict != FoundUnknown,
-				})
+				f := Finding{Kind: verdict, Bucket: b, ID: unpackID(part[i]), Mended: c.repair && verdict != FoundUnknown}
+				if verdict == FoundUnknown {
+					f.Detail = "the format of its record is not known to this version, it is left alone"
+				}
+				c.report(f)
 			}
 		}
 	}

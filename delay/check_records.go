@@ -56,11 +56,12 @@ func (c *Checker) page(ctx context.Context, b int, entries []string, found *scan
 }
 
 // add counts a job in, by the letters of the states whose sets hold its id, and reports whether it is as it should be as
-// far as that says.
+// far as that says. One whose record cannot be read counts too: a replica of another version may know it.
 func (s *scanned) add(id, record, letters string) bool {
 	s.jobs++
 	var d Delivery
-	if decodeRecord(&d, record, "") != nil {
+	err := decodeRecord(&d, record, "")
+	if err != nil && d.Topic == "" {
 		return false
 	}
 	letter := "r"
@@ -71,7 +72,7 @@ func (s *scanned) add(id, record, letters string) bool {
 	}
 	s.counts[letter]++
 	s.counts[letter+":"+d.Topic]++
-	return len(letters) <= 1
+	return err == nil && len(letters) <= 1
 }
 
 // states gives for each id the letters of the states whose sets hold it: none for a ready job, one for any other.

@@ -14,6 +14,8 @@ import (
 // Flags follow the version: o the body is kept in bodies, e there is an expiry (in this order). The option r says that the
 // body is not JSON. The version and the topic are the first two
 // fields in every version, so that a replica of an older one can still promote what it cannot read.
+// A new option needs no new version: who does not know its letter passes it over and keeps it, in Go and in the scripts. A
+// new flag, or another meaning of a field, does: older replicas then leave such a record alone and say so.
 // Upgrade steps: none yet, 1 is the first version.
 const (
 	recordVersion = "1"
@@ -73,7 +75,7 @@ func appendOption(tail []byte, letter byte, value int64) []byte {
 	return strconv.AppendInt(tail, value, 10)
 }
 
-// decodeRecord fills d from a record and the body kept beside it.
+// decodeRecord fills d from a record and the body kept beside it. Of a format that is not known it takes the topic alone.
 func decodeRecord(d *Delivery, record, outside string) error {
 	at := strings.IndexByte(record, '\n')
 	if at < 0 {
@@ -81,11 +83,11 @@ func decodeRecord(d *Delivery, record, outside string) error {
 	}
 	head, rest := record[:at], record[at+1:]
 	version, head := nextField(head)
+	d.Topic, head = nextField(head)
 	flags, known := strings.CutPrefix(version, recordVersion)
 	if !known || strings.Trim(flags, flagOutside+flagExpires) != "" {
 		return fmt.Errorf("decode record of job %s: format %.10q is not known to this version", d.ID, version)
 	}
-	d.Topic, head = nextField(head)
 	var numbers [4]int64
 	for i := range numbers {
 		var text string
@@ -140,8 +142,11 @@ func decodeOptions(d *Delivery, options string) (int, error) {
 	return headers, nil
 }
 
-// decodeNumber takes in an option that has a number; a letter that is not known is passed over.
+// decodeNumber takes in an option that has a number; a letter that is not known is passed over, whatever follows it.
 func decodeNumber(d *Delivery, option string, headers *int) error {
+	if !strings.ContainsRune("meh", rune(option[0])) {
+		return nil
+	}
 	n, err := strconv.ParseInt(option[1:], 10, 64)
 	switch option[0] {
 	case 'm':

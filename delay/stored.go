@@ -18,31 +18,41 @@ type Stored struct {
 	Reason string
 }
 
-// storedOf reads rows of id, state, score, value of tries, record and body. What cannot be read is left out.
+// storedOf reads rows as jobs. What cannot be read is left out.
 func (s *Store) storedOf(rows []any) []Stored {
-	jobs := make([]Stored, 0, len(rows)/6)
-	for ; len(rows) >= 6; rows = rows[6:] {
-		id := unpackID(text(rows[0]))
-		job := Stored{State: State(text(rows[1])), Delivery: Delivery{Job: Job{ID: id}, Bucket: s.BucketOf(id)}}
-		if decodeRecord(&job.Delivery, text(rows[4]), text(rows[5])) != nil {
-			continue
+	jobs := make([]Stored, 0, len(rows)/storedRow)
+	for ; len(rows) >= storedRow; rows = rows[storedRow:] {
+		if job, err := s.storedJob(rows); err == nil {
+			jobs = append(jobs, job)
 		}
-		if ms := number(rows[2]); ms > 0 {
-			job.At = time.UnixMilli(ms)
-		}
-		if value := text(rows[3]); value != "" {
-			t := parseTry(value)
-			job.Attempts, job.Token, job.Serial = t.n-t.base, t.token, t.n
-			if t.phase == "l" {
-				job.Attempts++ // a delivery that is not certain yet is in flight as its attempt
-			}
-			if job.State == Dead {
-				job.Reason = t.reason
-			}
-		}
-		jobs = append(jobs, job)
 	}
 	return jobs
+}
+
+// storedRow is how many entries a stored job has in a reply: id, state, score, value of tries, record and body.
+const storedRow = 6
+
+// storedJob reads one row.
+func (s *Store) storedJob(row []any) (Stored, error) {
+	id := unpackID(text(row[0]))
+	job := Stored{State: State(text(row[1])), Delivery: Delivery{Job: Job{ID: id}, Bucket: s.BucketOf(id)}}
+	if err := decodeRecord(&job.Delivery, text(row[4]), text(row[5])); err != nil {
+		return job, err
+	}
+	if ms := number(row[2]); ms > 0 {
+		job.At = time.UnixMilli(ms)
+	}
+	if value := text(row[3]); value != "" {
+		t := parseTry(value)
+		job.Attempts, job.Token, job.Serial = t.n-t.base, t.token, t.n
+		if t.phase == "l" {
+			job.Attempts++ // a delivery that is not certain yet is in flight as its attempt
+		}
+		if job.State == Dead {
+			job.Reason = t.reason
+		}
+	}
+	return job, nil
 }
 
 // Get reads a job, ErrNotFound where there is none.
@@ -53,12 +63,12 @@ func (s *Store) Get(ctx context.Context, id string) (Stored, error) {
 		return Stored{}, fmt.Errorf("get job: %w", err)
 	}
 	reply := list(c.reply)
-	if len(reply) != 2 || len(list(reply[1])) == 0 {
+	if len(reply) != 2 || len(list(reply[1])) < storedRow {
 		return Stored{}, ErrNotFound
 	}
-	jobs := s.storedOf(list(reply[1]))
-	if len(jobs) == 0 {
-		return Stored{}, fmt.Errorf("get job %s: its record cannot be read", id)
+	job, err := s.storedJob(list(reply[1]))
+	if err != nil {
+		return Stored{}, fmt.Errorf("get job: %w", err)
 	}
-	return jobs[0], nil
+	return job, nil
 }

@@ -15,9 +15,12 @@ end
 local function flight(id, push, token, attempt)
   local record = redis.call('HGET', pool, id)
   if not record then return 'none' end
-  local topic, current, ttr = record:match('^%S+ (%S+) (%d+) %d+ %d+ (%d+)')
-  if push ~= '' and push ~= current then return 'push' end
   local t = parse_try(redis.call('HGET', tries, id))
+  local topic, current, ttr = record:match('^1o?e? (%S+) (%d+) %d+ %d+ (%d+)')
+  if not current then -- a replica of another version stored it, and may have delivered it
+    topic, current = record:match('^%S+ (%S+)'), t and t.push or '0'
+  end
+  if push ~= '' and push ~= current then return 'push' end
   if not t or t.push ~= current then
     t = first_try(current, topic)
   end

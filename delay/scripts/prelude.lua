@@ -112,9 +112,10 @@ local function body_of(id, record)
   return redis.call('HGET', bodies, id) or ''
 end
 
--- expired reports whether a job that was never delivered is later than it may be; only records flagged e can be.
+-- expired reports whether a job that was never delivered is later than it may be; only records flagged e can be, and of
+-- another version nobody can tell.
 local function expired(record, ms)
-  local due, options = record:match('^%d+o?e %S+ %d+ %d+ (%d+) %d+([^\n]*)\n')
+  local due, options = record:match('^1o?e %S+ %d+ %d+ (%d+) %d+([^\n]*)\n')
   return due and ms - tonumber(due) > tonumber(options:match(' e(%d+)') or 1e15)
 end
 
@@ -126,9 +127,10 @@ local function remove(ids)
   redis.call('HDEL', tries, unpack(ids))
 end
 
--- pause_after gives the ms to wait after the delivery numbered attempt, or nil where that was the last one.
+-- pause_after gives the ms to wait after the delivery numbered attempt, or nil where that was the last one. A job of
+-- another version comes again at once.
 local function pause_after(record, attempt)
-  local options = record:match('^%S+ %S+ %d+ %d+ %d+ %d+([^\n]*)\n') or ''
+  local options = record:match('^1o?e? %S+ %d+ %d+ %d+ %d+([^\n]*)\n') or ''
   local max = tonumber(options:match(' m(%d+)') or 0)
   if max > 0 and attempt >= max then return nil end
   local pause, i = 0, 0

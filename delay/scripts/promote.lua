@@ -24,7 +24,7 @@ end
 
 for i, record in ipairs(records_of(due)) do
   local topic, push
-  if record then topic, push = record:match('^%S+ (%S+) (%d+)') end
+  if record then topic, push = record:match('^%S+ (%S+)'), record:match('^1o?e? %S+ (%d+)') end
   local t = topic and not paused[topic] and expired(record, us / 1000) and
     (parse_try(redis.call('HGET', tries, due[i])) or first_try(push, topic))
   if t and t.n == t.base then

@@ -24,7 +24,7 @@ local function due_of(when)
 end
 
 local function stored(id, record)
-  local topic, due = record:match('^%S+ (%S+) %d+ %d+ (%d+)')
+  local topic, due = record:match('^%S+ (%S+)'), record:match('^1o?e? %S+ %d+ %d+ (%d+)')
   local state, score = state_of(id)
   if state == 'delayed' then due = score end
   return { state, tonumber(due or 0), topic or '' }

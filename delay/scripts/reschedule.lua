@@ -12,10 +12,10 @@ local function due_of(when)
   return math.max(tonumber(when), ms)
 end
 
--- refile rewrites the first due time of a job that was never delivered.
+-- refile rewrites the first due time of a job that was never delivered. What another version wrote stays as it is.
 local function refile(id, record, due)
-  local head, rest = record:match('^(%S+ %S+ %d+ %d+ )%d+( .*)$')
-  redis.call('HSET', pool, id, head .. int(due) .. rest)
+  local head, rest = record:match('^(1o?e? %S+ %d+ %d+ )%d+( .*)$')
+  if head then redis.call('HSET', pool, id, head .. int(due) .. rest) end
 end
 
 local function move(id, record, topic, state, due)

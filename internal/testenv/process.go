@@ -41,7 +41,13 @@ func (o *output) String() string {
 // Start runs the built binary with these arguments. env entries ("DQ_PREFIX=x") are all the DQ_ variables it sees.
 func Start(tb testing.TB, env []string, args ...string) *Process {
 	tb.Helper()
-	cmd := exec.Command(Build(tb), args...)
+	return StartBinary(tb, Build(tb), env, args...)
+}
+
+// StartBinary is Start for another binary than the one that Build gives.
+func StartBinary(tb testing.TB, path string, env []string, args ...string) *Process {
+	tb.Helper()
+	cmd := exec.Command(path, args...)
 	cmd.Env = append(cleanEnvironment(), env...)
 	cmd.WaitDelay = time.Second // a grandchild that keeps the pipe open must not hold up Wait
 	p := &Process{t: tb}

@@ -1,10 +1,13 @@
 package testenv
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -22,6 +25,9 @@ type sharedThings struct {
 	binary  string // path of the built dqbridge
 	dir     string // holds binary
 	buildIt error  // why binary is not there
+
+	variants    map[string]string // paths of other builds, by version
+	variantDirs []string          // hold them
 }
 
 // Main runs the tests of a package, ends what they shared, and fails the run when a goroutine is left over.
@@ -52,6 +58,18 @@ func SharedRedis(tb testing.TB) *RedisServer {
 func Build(tb testing.TB) string {
 	tb.Helper()
 	path, err := shared.build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// BuildVariant builds the binary from changed sources, once for each version in a run of the test binary, and gives its
+// path: change holds for each file, named from the module's root, what makes another text of its text. The sources
+// themselves stay as they are.
+func BuildVariant(tb testing.TB, version string, change map[string]func(text string) string) string {
+	tb.Helper()
+	path, err := shared.buildVariant(version, change)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -101,15 +119,83 @@ func (s *sharedThings) buildBinary() error {
 	}
 	s.dir = dir
 	path := filepath.Join(dir, "dqbridge")
-	args := []string{"build", "-o", path}
+	if err := goBuild(path); err != nil {
+		return err
+	}
+	s.binary = path
+	return nil
+}
+
+func (s *sharedThings) buildVariant(version string, change map[string]func(text string) string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.checkMain(); err != nil {
+		return "", err
+	}
+	if path := s.variants[version]; path != "" {
+		return path, nil
+	}
+	dir, err := os.MkdirTemp("", "dqbridge-variant")
+	if err != nil {
+		return "", err
+	}
+	s.variantDirs = append(s.variantDirs, dir)
+	overlay, err := writeOverlay(dir, change)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "dqbridge")
+	if err := goBuild(path, "-overlay", overlay, "-ldflags", "-X main.version="+version); err != nil {
+		return "", err
+	}
+	if s.variants == nil {
+		s.variants = make(map[string]string)
+	}
+	s.variants[version] = path
+	return path, nil
+}
+
+// writeOverlay writes changed sources and the file that tells go build of them.
+func writeOverlay(dir string, change map[string]func(text string) string) (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	replace := make(map[string]string)
+	for name, changed := range change {
+		source := filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(name))
+		before, err := os.ReadFile(source)
+		if err != nil {
+			return "", err
+		}
+		after := changed(string(before))
+		if after == string(before) {
+			return "", fmt.Errorf("the variant of %s is the same", name)
+		}
+		replace[source] = filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(replace[source], []byte(after), 0o600); err != nil {
+			return "", err
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, overlay, 0o600)
+}
+
+const module = "github.com/dqbridge/dqbridge"
+
+func goBuild(path string, flags ...string) error {
+	args := append([]string{"build", "-o", path}, flags...)
 	if raceDetector {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "github.com/dqbridge/dqbridge")...).CombinedOutput()
+	out, err := exec.Command("go", append(args, module)...).CombinedOutput()
 	if err != nil {
 		return errors.New("build dqbridge: " + err.Error() + "\n" + string(out))
 	}
-	s.binary = path
 	return nil
 }
 
@@ -131,5 +217,8 @@ func (s *sharedThings) stop() {
 	if s.dir != "" {
 		_ = os.RemoveAll(s.dir)
 	}
-	s.binary, s.dir, s.buildIt = "", "", nil
+	for _, dir := range s.variantDirs {
+		_ = os.RemoveAll(dir)
+	}
+	s.binary, s.dir, s.buildIt, s.variants, s.variantDirs = "", "", nil, nil, nil
 }

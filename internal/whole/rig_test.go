@@ -22,6 +22,8 @@ type rig struct {
 	redis    *testenv.RedisServer
 	redisURL string
 	masters  func() []*testenv.RedisServer
+	// binary is what replicas run that are started from now on; empty: the one that is built from the sources.
+	binary string
 }
 
 // newRig starts the servers. fsync is when Redis brings its file to the disk: always, everysec or no.
@@ -57,7 +59,10 @@ func (r *rig) env(more ...string) []string {
 // replica starts a bridge and does not wait for it. At the end of the test it must not have met a data race.
 func (r *rig) replica(more ...string) *testenv.Process {
 	r.t.Helper()
-	p := testenv.Start(r.t, r.env(more...))
+	if r.binary == "" {
+		r.binary = testenv.Build(r.t)
+	}
+	p := testenv.StartBinary(r.t, r.binary, r.env(more...))
 	r.t.Cleanup(func() { checkOutput(r.t, p) })
 	return p
 }
