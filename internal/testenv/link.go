@@ -13,6 +13,8 @@ type link struct {
 	once           sync.Once
 	done           chan struct{} // closed by close
 	lost           bool          // bytes of it were swallowed; guarded by the proxy's mu
+	mute           *catch        // holds its replies; nil: nothing does; guarded by the proxy's mu
+	requests       requests      // used by the pump to the server alone
 }
 
 // chunk is bytes on their way; arrives fires when their delay is over.
@@ -71,7 +73,42 @@ func (l *link) deliver(dir Direction, c chunk, to net.Conn) bool {
 	if l.proxy.loses(l, dir) {
 		return true
 	}
-	_, err := to.Write(c.data)
+	if dir == ToServer {
+		return l.send(c.data, to)
+	}
+	if muted := l.proxy.muted(l); muted != nil && !muted.hold(l) {
+		return false
+	}
+	return write(to, c.data)
+}
+
+// send passes requests on, up to one that is caught.
+func (l *link) send(data []byte, to net.Conn) bool {
+	sent := 0
+	for at := 0; at < len(data); {
+		n, words := l.requests.next(data[at:])
+		at += n
+		if words == nil {
+			continue
+		}
+		c := l.proxy.catches(l, words)
+		if c == nil {
+			continue
+		}
+		until, hold := at, c.wait // the pump of the replies says when it is held
+		if c.at == BeforeRequest {
+			until, hold = at-1, c.hold
+		}
+		if !write(to, data[sent:until]) || !hold(l) {
+			return false
+		}
+		sent = until
+	}
+	return write(to, data[sent:])
+}
+
+func write(to net.Conn, data []byte) bool {
+	_, err := to.Write(data)
 	return err == nil
 }
 

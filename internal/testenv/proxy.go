@@ -26,6 +26,7 @@ type Proxy struct {
 
 	mu    sync.Mutex // guards all below
 	ways  [2]way     // by Direction
+	catch *catch     // nil: no request is held up
 	cut   bool
 	links map[*link]struct{}
 }
@@ -95,6 +96,11 @@ func (p *Proxy) Heal() {
 			if l.lost {
 				broken = append(broken, l)
 			}
+			l.mute = nil
+		}
+		if p.catch != nil {
+			close(p.catch.let)
+			p.catch = nil
 		}
 		p.cut = false
 		for dir := range p.ways {
