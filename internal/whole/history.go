@@ -46,9 +46,14 @@ func (h *History) StoreUndoes() {
 	h.undoes = true
 }
 
-// Pushing notes that a push is about to be sent, whose job must not come before due.
+// Pushing notes that a push is about to be sent, whose job must not come before due. Of a push that is repeated the
+// first counts: it may be the one that is stored.
 func (h *History) Pushing(id string, due time.Time) {
-	h.change(id, func(s *story, _ time.Time) { s.earliest = due })
+	h.change(id, func(s *story, _ time.Time) {
+		if s.earliest.IsZero() || due.Before(s.earliest) {
+			s.earliest = due
+		}
+	})
 }
 
 // Pushed notes that a push was confirmed, with the due time of the answer, or zero where the answer had none. From now
