@@ -52,6 +52,8 @@ type clients struct {
 
 	// What became of pushes: without an answer, without a bridge, answered 503, answered as stored already.
 	unanswered, unserved, refused, duplicate atomic.Int64
+	// reasons are the texts of the 503s: each is a key.
+	reasons sync.Map
 	// acksUnsure counts acks that were repeated, since the first had no good answer.
 	acksUnsure atomic.Int64
 }
@@ -275,6 +277,7 @@ func (c *clients) push(job client.Job) bool {
 		return true
 	case errors.As(err, &no) && no.Code == http.StatusServiceUnavailable:
 		c.refused.Add(1)
+		c.reasons.Store(no.Message, true)
 	case errors.As(err, &no):
 		c.t.Errorf("push of %s: %v", job.ID, err)
 	case errors.Is(err, client.ErrNoBridge):
@@ -283,6 +286,16 @@ func (c *clients) push(job client.Job) bool {
 		c.unanswered.Add(1)
 	}
 	return false
+}
+
+// refusedFor says whether a push was refused with this in its reason.
+func (c *clients) refusedFor(text string) bool {
+	found := false
+	c.reasons.Range(func(reason, _ any) bool {
+		found = strings.Contains(fmt.Sprint(reason), text)
+		return !found
+	})
+	return found
 }
 
 // pause waits and reports whether to go on.

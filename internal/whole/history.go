@@ -10,10 +10,19 @@ import (
 type History struct {
 	now func() time.Time
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards all below
 	jobs map[string]*story
 	// undoes says that the store may lose its newest changes.
 	undoes bool
+	// confirms are when jobs were confirmed the first time, firsts the first deliveries of jobs, each in that order.
+	confirms []time.Time
+	firsts   []first
+}
+
+// first is the first delivery of a job, and how late it came.
+type first struct {
+	at   time.Time
+	late time.Duration
 }
 
 // story is the history of one job.
@@ -59,12 +68,20 @@ func (h *History) Pushing(id string, due time.Time) {
 // Pushed notes that a push was confirmed, with the due time of the answer, or zero where the answer had none. From now
 // on the job must not be lost.
 func (h *History) Pushed(id string, due time.Time) {
-	h.change(id, func(s *story, _ time.Time) { s.confirmed, s.due = true, due })
+	h.change(id, func(s *story, at time.Time) {
+		if !s.confirmed {
+			h.confirms = append(h.confirms, at)
+		}
+		s.confirmed, s.due = true, due
+	})
 }
 
 // Delivered notes a message that a worker got.
 func (h *History) Delivered(id string, attempt int, due time.Time) {
 	h.change(id, func(s *story, at time.Time) {
+		if len(s.handovers) == 0 {
+			h.firsts = append(h.firsts, first{at, at.Sub(due)})
+		}
 		s.handovers = append(s.handovers, handover{at: at, attempt: attempt, due: due})
 	})
 }
@@ -99,16 +116,7 @@ func (h *History) IsFinished(id string) bool {
 func (h *History) Count() (int, int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	pushed, delivered := 0, 0
-	for _, s := range h.jobs {
-		if s.confirmed {
-			pushed++
-		}
-		if len(s.handovers) > 0 {
-			delivered++
-		}
-	}
-	return pushed, delivered
+	return len(h.confirms), len(h.firsts)
 }
 
 // Story tells what was seen of a job, for a message about it.

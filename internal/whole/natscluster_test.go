@@ -13,7 +13,7 @@ func TestNATSClusterLosesNodes(t *testing.T) {
 	t.Parallel()
 	const away, between = 1500 * time.Millisecond, 1200 * time.Millisecond
 	nodes := testenv.NATSCluster(t, 3)
-	r := newRigOn(t, "everysec", nodes[0])
+	r := newRigOn(t, nodes[0], "everysec")
 	urls := "DQ_NATS_URL=" + nodes[0].URL() + "," + nodes[1].URL() + "," + nodes[2].URL()
 	replicas := []*testenv.Process{r.serving(urls), r.serving(urls)}
 	for _, node := range nodes[1:] {

@@ -19,23 +19,25 @@ type rig struct {
 	*clients
 
 	// redis is nil where there is a group of servers; then masters gives those that hold jobs now.
-	redis    *testenv.RedisServer
+	redis *testenv.RedisServer
+	// redisURL is where replicas find Redis.
 	redisURL string
 	masters  func() []*testenv.RedisServer
 	// binary is what replicas run that are started from now on; empty: the one that is built from the sources.
 	binary string
 }
 
-// newRig starts the servers. fsync is when Redis brings its file to the disk: always, everysec or no.
-func newRig(t *testing.T, fsync string) *rig {
+// newRig starts the servers. fsync is when Redis brings its file to the disk: always, everysec or no; args go to its
+// command line.
+func newRig(t *testing.T, fsync string, args ...string) *rig {
 	t.Helper()
-	return newRigOn(t, fsync, testenv.NATS(t))
+	return newRigOn(t, testenv.NATS(t), fsync, args...)
 }
 
 // newRigOn takes a NATS server that is there.
-func newRigOn(t *testing.T, fsync string, server *testenv.NATSServer) *rig {
+func newRigOn(t *testing.T, server *testenv.NATSServer, fsync string, args ...string) *rig {
 	t.Helper()
-	redis := testenv.Redis(t, "--appendonly", "yes", "--appendfsync", fsync)
+	redis := testenv.Redis(t, append([]string{"--appendonly", "yes", "--appendfsync", fsync}, args...)...)
 	return &rig{
 		clients: newClients(t, server, testenv.Prefix(t)), redis: redis, redisURL: redis.URL(),
 		masters: func() []*testenv.RedisServer { return []*testenv.RedisServer{redis} },
