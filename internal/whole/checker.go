@@ -43,6 +43,8 @@ type Report struct {
 	// Late is how long after its due time the last of the first deliveries came, LateP50 the middle one.
 	Late, LateP50 time.Duration
 
+	// Again are those that came again: repeated, redelivered and on the wire.
+	Again  []Again
 	Faults []Fault
 }
 
@@ -108,16 +110,20 @@ func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration) {
 	if !s.due.IsZero() && !d.due.Equal(s.due) {
 		r.fault(WrongDue, id, "delivered as due %s, confirmed was %s", clock(d.due), clock(s.due))
 	}
+	onWire := false
 	if after := d.at.Sub(s.finished); !s.finished.IsZero() && after > 0 {
-		if after > wire {
-			r.fault(AfterFinish, id, "%v after the finish was confirmed: %s", after, s)
-		} else {
+		if onWire = after <= wire; onWire {
 			r.OnWire++
+		} else {
+			r.fault(AfterFinish, id, "%v after the finish was confirmed: %s", after, s)
 		}
 	}
 	first := handover{due: d.due}
 	if i > 0 {
 		first = s.handovers[i-1]
+		r.Again = append(r.Again, Again{
+			ID: id, Before: first.at, At: d.at, Repeated: d.attempt == first.attempt, OnWire: onWire, Left: first.left,
+		})
 	}
 	switch {
 	case d.attempt < 1 || d.attempt < first.attempt:

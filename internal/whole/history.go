@@ -40,6 +40,7 @@ type handover struct {
 	at      time.Time
 	attempt int
 	due     time.Time
+	left    bool // its worker did not mean to finish the job with it
 }
 
 // NewHistory begins a history on the clock of its clients, which must be that of Redis: due times are compared with it.
@@ -83,6 +84,15 @@ func (h *History) Delivered(id string, attempt int, due time.Time) {
 			h.firsts = append(h.firsts, first{at, at.Sub(due)})
 		}
 		s.handovers = append(s.handovers, handover{at: at, attempt: attempt, due: due})
+	})
+}
+
+// Left notes that a worker leaves the job of a delivery on purpose, so that it comes again.
+func (h *History) Left(id string, attempt int) {
+	h.change(id, func(s *story, _ time.Time) {
+		for i := range s.handovers {
+			s.handovers[i].left = s.handovers[i].left || s.handovers[i].attempt == attempt
+		}
 	})
 }
 

@@ -1,16 +1,12 @@
 package whole_test
 
 import (
-	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/dqbridge/dqbridge/internal/testenv"
 )
-
-// soak makes the run below as long as somebody has time: go test ./internal/whole -run ReplicasAreKilled -soak 1h
-var soak = flag.Duration("soak", 10*time.Second, "how long replicas are killed")
 
 func TestReplicasAreKilled(t *testing.T) {
 	t.Parallel()
@@ -22,10 +18,10 @@ func TestReplicasAreKilled(t *testing.T) {
 		}
 		r.ackSync(d)
 	})
-	const every = 500 * time.Millisecond
+	const during, every = 10 * time.Second, 500 * time.Millisecond
 	stop := r.flow(300, r.once(mixed(2*time.Second, "2s")))
 	kills := 0
-	for over := time.Now().Add(*soak); time.Now().Before(over); kills++ {
+	for over := time.Now().Add(during); time.Now().Before(over); kills++ {
 		r.pause(every)
 		i := rand.N(len(replicas))
 		replicas[i].Kill()
@@ -35,7 +31,7 @@ func TestReplicasAreKilled(t *testing.T) {
 	r.landed()
 	t.Logf("%d kills", kills)
 	report := r.settled(30 * time.Second)
-	if report.Pushed < int(soak.Seconds())*50 {
+	if report.Pushed < int(during.Seconds())*50 {
 		t.Errorf("only %d pushes were confirmed", report.Pushed)
 	}
 	r.end(replicas...)
