@@ -7,11 +7,13 @@ TOOLS        := $(CURDIR)/.tools
 LINTER       ?= $(TOOLS)/golangci-lint-$(GOLANGCI)/golangci-lint
 FUZZTIME     ?= 10s
 BENCHTIME    ?= 1s
+SOAK         ?= 10m
+SOAKRATE     ?= 2500
 FROM         ?= HEAD~1
 VERSION      := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test redis upgrade lint vuln fuzz bench clean
+.PHONY: help build run demo test soak redis upgrade lint vuln fuzz bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +33,10 @@ demo: build ## a round trip through a bridge of its own in a temporary folder
 # One package after the other (-p 1): many tests have servers and processes of their own, and a small machine has two cores.
 test: redis ## run the whole suite, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 12m -p 1 ./...
+
+# Without the race detector, which would leave half of the rate. -soak.seed N makes the faults of an earlier run again.
+soak: redis ## break one thing after the other under load for SOAK, at SOAKRATE jobs a second
+	$(GO) test ./internal/whole -run '^TestSoak$$' -v -count=1 -timeout 0 -soak $(SOAK) -soak.rate $(SOAKRATE) $(SOAKFLAGS)
 
 # RUNLEVEL=1 keeps Debian from starting the server it installs: the tests start their own.
 redis:

@@ -37,8 +37,8 @@ type clients struct {
 
 	// wire is how long after a confirmed finish a delivery may still come.
 	wire time.Duration
-	// patience is how long a push waits for its answer.
-	patience time.Duration
+	// patience is how long a push waits for its answer, ackPatience how long an ack.
+	patience, ackPatience time.Duration
 	// reads says that workers read what is answered to their acks: AckSync takes any answer for a yes, also that Redis
 	// is away (TestAckSyncWhileRedisIsAway).
 	reads bool
@@ -52,7 +52,7 @@ type clients struct {
 
 	// What became of pushes: without an answer, without a bridge, answered 503, answered as stored already.
 	unanswered, unserved, refused, duplicate atomic.Int64
-	// reasons are the texts of the 503s: each is a key.
+	// reasons are the texts of the 503s, with the number of each as an *atomic.Int64.
 	reasons sync.Map
 	// acksUnsure counts acks that were repeated, since the first had no good answer.
 	acksUnsure atomic.Int64
@@ -60,7 +60,8 @@ type clients struct {
 
 func newClients(t *testing.T, server *testenv.NATSServer, prefix string) *clients {
 	t.Helper()
-	c := &clients{t: t, nats: server, prefix: prefix, history: whole.NewHistory(time.Now), patience: 3 * time.Second, wire: onWire}
+	c := &clients{t: t, nats: server, prefix: prefix, history: whole.NewHistory(time.Now), wire: onWire}
+	c.patience, c.ackPatience = 3*time.Second, 500*time.Millisecond
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.nc = c.connect()
 	c.client = client.New(c.nc, prefix)
@@ -192,11 +193,10 @@ func (c *clients) ackSync(d delivery) {
 }
 
 func (c *clients) ackOnce(d delivery) error {
-	const wait = 500 * time.Millisecond
 	if !c.reads && share(d.ID, 2) {
-		return d.msg.AckSync(nats.AckWait(wait))
+		return d.msg.AckSync(nats.AckWait(c.ackPatience))
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, wait)
+	ctx, cancel := context.WithTimeout(c.ctx, c.ackPatience)
 	defer cancel()
 	_, err := c.client.Ack(ctx, d.msg)
 	return err
@@ -276,8 +276,7 @@ func (c *clients) push(job client.Job) bool {
 		}
 		return true
 	case errors.As(err, &no) && no.Code == http.StatusServiceUnavailable:
-		c.refused.Add(1)
-		c.reasons.Store(no.Message, true)
+		c.refuse(no.Message)
 	case errors.As(err, &no):
 		c.t.Errorf("push of %s: %v", job.ID, err)
 	case errors.Is(err, client.ErrNoBridge):
@@ -286,6 +285,13 @@ func (c *clients) push(job client.Job) bool {
 		c.unanswered.Add(1)
 	}
 	return false
+}
+
+// refuse counts a 503.
+func (c *clients) refuse(reason string) {
+	c.refused.Add(1)
+	times, _ := c.reasons.LoadOrStore(reason, new(atomic.Int64))
+	times.(*atomic.Int64).Add(1)
 }
 
 // refusedFor says whether a push was refused with this in its reason.

@@ -2,6 +2,7 @@ package whole_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func TestKilledInADelivery(t *testing.T) {
 	t.Parallel()
 	const most = 20
 	for n := range most {
-		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
+		t.Run(strconv.Itoa(n+1), func(t *testing.T) {
 			t.Parallel()
 			for name, at := range moments {
 				t.Run(name, func(t *testing.T) {

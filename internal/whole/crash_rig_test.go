@@ -96,10 +96,10 @@ func (c *crash) deliverAll(out <-chan delivery, ttr client.Value) []delivery {
 }
 
 // pushAt pushes all jobs, the first due at a moment, each further one a step later.
-func (c *crash) pushAt(due time.Time, step time.Duration, ttr client.Value) {
+func (c *crash) pushAt(first time.Time, step time.Duration, ttr client.Value) {
 	c.t.Helper()
 	for i := range crashJobs {
-		due := due.Add(time.Duration(i) * step)
+		due := first.Add(time.Duration(i) * step)
 		job := c.job(i, "", ttr)
 		job.At = client.Value(due.UTC().Format(time.RFC3339Nano))
 		c.history.Pushing(job.ID, due)

@@ -78,7 +78,7 @@ func (s *soak) note(data []byte) {
 		case job.Code == http.StatusOK && !job.Data.Duplicate:
 			s.history.Pushed(job.Data.ID, job.Data.DueAt)
 		case job.Code == http.StatusServiceUnavailable:
-			s.refused.Add(1)
+			s.refuse(job.Message)
 		default:
 			s.t.Errorf("a push is answered %d %s %+v", job.Code, job.Message, job.Data)
 		}
@@ -151,7 +151,7 @@ func (s *soak) buryAndKick(d delivery) {
 // insistOn asks until there is an answer, for a while.
 func (s *soak) insistOn(ask func(ctx context.Context) error) {
 	for giveUp := time.Now().Add(20 * time.Second); time.Now().Before(giveUp); {
-		ctx, cancel := context.WithTimeout(s.ctx, 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(s.ctx, s.ackPatience)
 		err := ask(ctx)
 		cancel()
 		if err == nil {

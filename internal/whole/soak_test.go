@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("to have these faults again: -soak.seed %d", seed)
 	r := newRig(t, "always")
-	r.patience = 10 * time.Second
+	r.patience, r.ackPatience = 10*time.Second, soakTTR // shorter ones would make load of their own in an outage
 	s := &soak{rig: r, seed: seed, random: rand.New(rand.NewPCG(seed, 0))}
 	for range replicas {
 		one := &soaked{proxy: testenv.NewProxy(t, r.redis.Addr())}
@@ -95,6 +96,10 @@ func (s *soak) report(report *whole.Report) {
 	for _, a := range unexplained[:min(len(unexplained), shown)] {
 		s.t.Logf("nothing explains that %s came again: %s", a.ID, s.history.Story(a.ID))
 	}
+	s.reasons.Range(func(reason, times any) bool {
+		s.t.Logf("%d pushes are refused: %s", times.(*atomic.Int64).Load(), reason)
+		return true
+	})
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	s.t.Logf("the test itself has taken %d MB", memory.Sys>>20)

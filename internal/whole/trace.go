@@ -90,9 +90,10 @@ func (h *History) Trace(report *Report, incidents []Incident, lasting, slack tim
 }
 
 func table(effects map[string]*effect) string {
-	const row = "%-24s %5s %9s %15s %15s %9s %11s %8s\n"
+	const columns = "%-24s %5s %9s %15s %15s %9s %11s %8s\n"
+	const row = "%-24s %5d %9s %15s %15s %9d %11d %8d\n"
 	var text strings.Builder
-	fmt.Fprintf(&text, row, "fault", "times", "mean long", "push confirmed", "jobs in time", "repeated", "redelivered", "on wire")
+	fmt.Fprintf(&text, columns, "fault", "times", "mean long", "push confirmed", "jobs in time", "repeated", "redelivered", "on wire")
 	for _, name := range slices.Sorted(maps.Keys(effects)) {
 		e := effects[name]
 		long, confirmed, inTime := "", "", ""
@@ -101,8 +102,7 @@ func table(effects map[string]*effect) string {
 			confirmed = spread(e.recoveries, func(r Recovery) time.Duration { return r.Confirmed })
 			inTime = spread(e.recoveries, func(r Recovery) time.Duration { return r.InTime })
 		}
-		fmt.Fprintf(&text, row, name, fmt.Sprint(e.times), long, confirmed, inTime, fmt.Sprint(e.repeated), fmt.Sprint(e.redelivered),
-			fmt.Sprint(e.onWire))
+		fmt.Fprintf(&text, row, name, e.times, long, confirmed, inTime, e.repeated, e.redelivered, e.onWire)
 	}
 	return text.String()
 }
@@ -119,9 +119,9 @@ func spread(recoveries []Recovery, of func(Recovery) time.Duration) string {
 	slices.Sort(times)
 	text := func(d time.Duration) string {
 		if d == never {
-			return "never"
+			return after(-1)
 		}
-		return d.Round(time.Millisecond).String()
+		return after(d)
 	}
 	return text(times[len(times)/2]) + " " + text(times[len(times)-1])
 }
