@@ -59,8 +59,9 @@ func TestRedisFaults(t *testing.T) {
 			f.workers(2, f.ackSync)
 			stop := f.flow(150, f.once(mixed(time.Second, "4s")))
 			f.pause(1500 * time.Millisecond)
+			began := time.Now()
 			fault.strike(f)
-			f.recovered(time.Now())
+			f.recovered(began, time.Now())
 			stop()
 			f.landed()
 			report := f.settled(30 * time.Second)
@@ -88,14 +89,15 @@ func newFaulty(t *testing.T, args ...string) *faulty {
 	return f
 }
 
-// recovered waits until all is well again after a fault that ended at a moment.
-func (r *rig) recovered(end time.Time) {
+// recovered waits until all is well again after a fault.
+func (r *rig) recovered(began, end time.Time) {
 	r.t.Helper()
-	after := r.history.Recovery(end)
-	for limit := end.Add(2 * recoverWithin); time.Now().Before(limit) && after.InTime < 0; after = r.history.Recovery(end) {
+	normal := r.history.Normal(began)
+	after := r.history.Recovery(end, normal)
+	for limit := end.Add(2 * recoverWithin); time.Now().Before(limit) && after.InTime < 0; after = r.history.Recovery(end, normal) {
 		r.pause(50 * time.Millisecond)
 	}
-	r.t.Logf("recovery: %s", after)
+	r.t.Logf("%s (in time is up to %v late)", after, normal.Round(time.Millisecond))
 	if after.Confirmed < 0 || after.InTime < 0 || max(after.Confirmed, after.InTime) > recoverWithin {
 		r.t.Errorf("%s, should be within %v", after, recoverWithin)
 	}

@@ -24,6 +24,7 @@ func TestRedisIsFull(t *testing.T) {
 		return job
 	}))
 	r.recovers()
+	full := time.Now()
 	r.limitMemory(r.usedMemory() + 2<<20)
 	testenv.Eventually(t, 15*time.Second, func() bool { return r.refused.Load() > 100 }, "refused pushes")
 	r.pause(2 * time.Second)
@@ -43,7 +44,7 @@ func TestRedisIsFull(t *testing.T) {
 		job.ID = "after-" + job.ID
 		return job
 	}))
-	r.recovered(end)
+	r.recovered(full, end)
 	stop()
 	r.landed()
 	r.settled(5 * time.Second)

@@ -3,6 +3,7 @@ package whole_test
 import (
 	"flag"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -91,18 +92,29 @@ func (s *soak) start(one *soaked) {
 func (s *soak) report(report *whole.Report) {
 	s.t.Helper()
 	table, unexplained := s.history.Trace(report, s.incidents, lease, slack)
-	s.t.Logf("seed %d, %v at %d jobs/s, recoveries as middle and longest:\n%s", s.seed, *soakFor, *soakRate, table)
+	s.t.Logf("seed %d, %v at %d jobs/s, recoveries as middle and longest, - where the next fault came before it:\n%s", s.seed, *soakFor, *soakRate, table)
 	const shown = 20
 	for _, a := range unexplained[:min(len(unexplained), shown)] {
 		s.t.Logf("nothing explains that %s came again: %s", a.ID, s.history.Story(a.ID))
 	}
-	s.reasons.Range(func(reason, times any) bool {
-		s.t.Logf("%d pushes are refused: %s", times.(*atomic.Int64).Load(), reason)
-		return true
-	})
+	s.reportRefusals()
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	s.t.Logf("the test itself has taken %d MB", memory.Sys>>20)
+}
+
+// reportRefusals tells how many pushes were refused for which reason, whatever the port of a connection.
+func (s *soak) reportRefusals() {
+	s.t.Helper()
+	port := regexp.MustCompile(`:\d+`)
+	times := make(map[string]int64)
+	s.reasons.Range(func(reason, n any) bool {
+		times[port.ReplaceAllString(reason.(string), "")] += n.(*atomic.Int64).Load()
+		return true
+	})
+	for reason, n := range times {
+		s.t.Logf("%d pushes are refused: %s", n, reason)
+	}
 }
 
 // checkStore runs dqbridge check, beside the replicas.

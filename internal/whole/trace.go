@@ -54,7 +54,11 @@ func (e *effect) count(a Again) {
 func (h *History) Trace(report *Report, incidents []Incident, lasting, slack time.Duration) (string, []Again) {
 	const nobody, left = "(unexplained)", "(left by its worker)"
 	effects := map[string]*effect{left: {}}
-	for _, i := range incidents {
+	normal := inTime
+	if len(incidents) > 0 {
+		normal = h.Normal(incidents[0].From)
+	}
+	for n, i := range incidents {
 		e := effects[i.Name]
 		if e == nil {
 			e = &effect{}
@@ -62,7 +66,7 @@ func (h *History) Trace(report *Report, incidents []Incident, lasting, slack tim
 		}
 		e.times++
 		e.lasted += i.To.Sub(i.From)
-		e.recoveries = append(e.recoveries, h.Recovery(i.To))
+		e.recoveries = append(e.recoveries, h.Recovery(i.To, normal).before(incidents[n+1:], i.To))
 	}
 	var unexplained []Again
 	for _, a := range report.Again {
@@ -107,18 +111,29 @@ func table(effects map[string]*effect) string {
 	return text.String()
 }
 
-// spread is the middle and the longest time of all; a recovery that did not come is the longest.
+// before takes out of a recovery what came only after the next incident had begun, which says nothing of this one.
+func (r Recovery) before(next []Incident, end time.Time) Recovery {
+	if len(next) == 0 {
+		return r
+	}
+	if left := next[0].From.Sub(end); r.InTime > left {
+		r.InTime = -1
+	}
+	return r
+}
+
+// spread is the middle and the longest time of all; one that was not seen is the longest.
 func spread(recoveries []Recovery, of func(Recovery) time.Duration) string {
-	const never = time.Duration(1<<63 - 1)
+	const unseen = time.Duration(1<<63 - 1)
 	times := make([]time.Duration, len(recoveries))
 	for i, r := range recoveries {
 		if times[i] = of(r); times[i] < 0 {
-			times[i] = never
+			times[i] = unseen
 		}
 	}
 	slices.Sort(times)
 	text := func(d time.Duration) string {
-		if d == never {
+		if d == unseen {
 			return after(-1)
 		}
 		return after(d)

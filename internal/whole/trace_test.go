@@ -45,7 +45,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("unexplained: %s", got)
 	}
 	for _, row := range []string{
-		"(left by its worker) 0 0 1 0", "(unexplained) 0 0 2 0", "frozen 1 1s never never never never 1 1 0", "cut 2 150ms never never never never 0 1 0",
+		"(left by its worker) 0 0 1 0", "(unexplained) 0 0 2 0", "frozen 1 1s - - - - 1 1 0", "cut 2 150ms - - - - 0 1 0",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(table), " "), row) {
 			t.Errorf("no row %q in\n%s", row, table)
@@ -72,10 +72,14 @@ func TestRecovery(t *testing.T) {
 	s.at(3010).Pushed("x", time.Time{})
 	come(3600, 3620, 400) // a straggler
 	come(3620, 5000, 10)
-	if r := s.Recovery(s.due(3000)); r.Confirmed != 10*time.Millisecond || r.InTime != 500*time.Millisecond {
+	normal := s.Normal(s.due(2000))
+	if normal != 115*time.Millisecond {
+		t.Errorf("normal is %v", normal)
+	}
+	if r := s.Recovery(s.due(3000), normal); r.Confirmed != 10*time.Millisecond || r.InTime != 500*time.Millisecond {
 		t.Error(r)
 	}
-	if r := s.Recovery(s.due(4600)); r.Confirmed >= 0 || r.InTime >= 0 {
+	if r := s.Recovery(s.due(4600), normal); r.Confirmed >= 0 || r.InTime >= 0 {
 		t.Errorf("too early to say: %s", r)
 	}
 }
