@@ -205,6 +205,14 @@ func (s *Store) Return(ctx context.Context, leases []Lease) ([]bool, error) {
 	})
 }
 
+// Undo takes back deliveries that were confirmed, or are still leased: the jobs are ready again and the attempt does not
+// count. A false says that the delivery is over.
+func (s *Store) Undo(ctx context.Context, leases []Lease) ([]bool, error) {
+	return s.tell(ctx, undoScript, leases, func(args []any, l Lease) []any {
+		return append(args, packID(l.ID), l.Token)
+	})
+}
+
 func (s *Store) tell(ctx context.Context, sc *script, leases []Lease, add func([]any, Lease) []any) ([]bool, error) {
 	parts := s.spread(len(leases), func(i int) string { return leases[i].ID }, weightless)
 	calls := make([]*call, len(parts))

@@ -52,6 +52,17 @@ type Job struct {
 	// Headers are the job's own message headers, encoded by the caller and opaque here.
 	Headers []byte
 	Body    []byte
+	// Origin is the stream message that the push came in; its zero value: none.
+	Origin Origin
+}
+
+// Origin names the message of a stream that a push came in, or one job of it. The stream may send the message again
+// after the job is gone: by its origin the store knows it (seen.go).
+type Origin struct {
+	// Seq is the message's place in the stream.
+	Seq uint64
+	// Mark tells the job of the message from those of all others, also where a stream was made anew; empty: no origin.
+	Mark string
 }
 
 // CheckID returns an error that says what is wrong with id, or nil.

@@ -25,6 +25,9 @@ type bucketKeys struct {
 	// lists is what the key of a topic's list begins with: a list of the ids that are ready, and of ids that no
 	// longer are, which reserve passes over.
 	lists string
+	// seen is a zset: mark of a stream's message that a push came in → its sequence in the stream. What the stream can
+	// no longer send again is taken out.
+	seen string
 }
 
 // Positions in bucketKeys.fixed.
@@ -53,7 +56,7 @@ func (k keyspace) bucket(b int) bucketKeys {
 	for i, name := range fixed {
 		fixed[i] = tag + name
 	}
-	return bucketKeys{fixed: fixed[:], lists: tag + "topic:"}
+	return bucketKeys{fixed: fixed[:], lists: tag + "topic:", seen: tag + "seen"}
 }
 
 // meta is a hash: layout, buckets, store (a random id).

@@ -21,7 +21,7 @@ type storeMachine struct {
 
 func newStoreMachine(t *testing.T, client *redis.Client, prefix string) *storeMachine {
 	t.Helper()
-	m := &storeMachine{ctx: t.Context(), client: client, model: &model{jobs: map[string]*modelJob{}}}
+	m := &storeMachine{ctx: t.Context(), client: client, model: &model{jobs: map[string]*modelJob{}, seen: map[string]uint64{}}}
 	m.store = NewStore(client, StoreOptions{Prefix: prefix, Buckets: 2, MaxDelay: 100 * unit})
 	// Due times are rounded up to a millisecond: a step is a little longer than a unit, so that it passes them.
 	m.store.shift = func() time.Duration { return time.Duration(m.model.now) * (unit + 10*time.Millisecond) }
@@ -66,6 +66,12 @@ func (m *storeMachine) Push(t *rapid.T) {
 
 func (m *storeMachine) pushed(t *rapid.T, j Job, p Pushed) {
 	old := m.model.jobs[j.ID]
+	if _, again := m.model.seen[j.Origin.Mark]; again {
+		if p.Err != nil || !p.Duplicate || p.State != Unknown {
+			t.Fatalf("push %q of stream message %s again: %+v", j.ID, j.Origin.Mark, p)
+		}
+		return
+	}
 	var want error
 	switch {
 	case old == nil:
@@ -82,6 +88,7 @@ func (m *storeMachine) pushed(t *rapid.T, j Job, p Pushed) {
 	if want != nil {
 		return
 	}
+	m.model.note(j.Origin)
 	if old != nil && !j.Replace {
 		if !p.Duplicate || p.State != old.state {
 			t.Fatalf("push %q again: %+v, want a duplicate of %v", j.ID, p, old)

@@ -46,6 +46,11 @@ type model struct {
 	jobs map[string]*modelJob
 	// acks are all deliveries ever made.
 	acks []Ack
+	// sent are the jobs that came from the stream, each with the sequence of its message; seen are the marks of those that
+	// the store must know.
+	sent     []Job
+	lastSent uint64
+	seen     map[string]uint64
 }
 
 func (m *model) ids() []string {
@@ -119,6 +124,7 @@ func (m *storeMachine) Check(t *rapid.T) {
 			t.Fatalf("job %q is %v, model %v", id, states, j)
 		}
 	}
+	m.checkSeen(t)
 }
 
 func TestStoreKeepsToItsModel(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 type Pushed struct {
 	// DueAt is when the job is due; of a duplicate, the stored job's.
 	DueAt time.Time
-	// Duplicate says that the id was stored already, in State, and stays as it is.
+	// Duplicate says that the id was stored already, in State, and stays as it is. Where State is Unknown, this very
+	// push was carried out before, and the job may be gone by now.
 	Duplicate bool
 	State     State
 	// Replaced says that the job took the place of a stored one.
@@ -33,10 +34,17 @@ func (s *Store) Push(ctx context.Context, jobs []Job) []Pushed {
 	for p, part := range parts {
 		c := s.bucketCall(pushScript, s.BucketOf(jobs[part[0]].ID), 1+6*len(part))
 		c.args = append(c.args, s.maxDelay.Milliseconds())
+		streamed := slices.ContainsFunc(part, func(i int) bool { return jobs[i].Origin.Mark != "" })
+		if streamed {
+			c.keys = append(slices.Clone(c.keys), s.buckets[s.BucketOf(jobs[part[0]].ID)].seen)
+		}
 		for _, i := range part {
 			j := &jobs[i]
 			tail, outside := encodeTail(j)
 			c.args = append(c.args, packID(j.ID), j.Topic, when(j.Delay, j.At), flagsOf(j), tail, outside)
+			if streamed {
+				c.args = append(c.args, j.Origin.Seq, j.Origin.Mark)
+			}
 		}
 		c.replicas = s.waitReplicas
 		calls[p] = c
@@ -118,6 +126,8 @@ func pushedOf(j *Job, nowMicros int64, reply any) Pushed {
 		switch outcome := text(reply[0]); outcome {
 		case "leased":
 			return Pushed{Err: ErrLeased}
+		case "again":
+			return Pushed{Duplicate: true, State: Unknown}
 		case "replaced":
 			p := storedAt(number(reply[1]), nowMicros)
 			p.Replaced = true

@@ -39,6 +39,12 @@ var confirmSource string
 //go:embed scripts/return.lua
 var returnSource string
 
+//go:embed scripts/undo.lua
+var undoSource string
+
+//go:embed scripts/forget.lua
+var forgetSource string
+
 //go:embed scripts/finish.lua
 var finishSource string
 
@@ -99,6 +105,7 @@ var (
 	reserveScript    = newScript("reserve", preludeSource, reserveSource)
 	confirmScript    = newScript("confirm", preludeSource, confirmSource)
 	returnScript     = newScript("return", preludeSource, returnSource)
+	undoScript       = newScript("undo", preludeSource, undoSource)
 	finishScript     = newScript("finish", preludeSource, finishSource)
 	releaseScript    = newScript("release", preludeSource, flightSource, releaseSource)
 	touchScript      = newScript("touch", preludeSource, flightSource, touchSource)
@@ -115,6 +122,7 @@ var (
 	mendScript       = newScript("mend", preludeSource, mendSource)
 	adjustScript     = newScript("adjust", preludeSource, adjustSource)
 	compactScript    = newScript("compact", preludeSource, compactSource)
+	forgetScript     = newScript("forget", forgetSource)
 	openScript       = newScript("open", openSource)
 	beatScript       = newScript("beat", beatSource)
 )

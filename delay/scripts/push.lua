@@ -1,10 +1,13 @@
 -- push stores jobs: delayed, or ready where they are due now. An id stands once in a call that replaces it.
 -- ARGV[3]: longest delay, ms. Then for each job: id, topic, when ('+ms' from now or absolute ms), flags (o body beside
 -- the record, e expires, r replaces), the record's tail, the body beside it or ''.
+-- KEYS[10], only where pushes come from a stream: the set of the marks of its messages. Then each job has two arguments
+-- more: sequence and mark of its message, the mark '' where it has none.
 -- Returns µs now, then for each job one of: due ms (negative where it is ready at once) | {state, due ms, topic} of the
 -- stored job with this id, which stays | {replaced, due ms (negative as above), topic} | {leased} its delivery is not
--- certain yet | far: the moment is beyond the longest delay.
-local first, width = 4, 6
+-- certain yet | far: the moment is beyond the longest delay | {again} this very push was stored before.
+local seen = KEYS[10]
+local first, width = 4, seen and 8 or 6
 local n = (#ARGV - first + 1) / width
 local number = numbers(n)
 local us = now()
@@ -61,13 +64,32 @@ local function store(i, at, due, pushed, listed)
   return due > ms and due or -due
 end
 
+-- known_marks gives for each job whether its mark was noted by an earlier call.
+local function known_marks()
+  local marks = {}
+  for i = 1, n do marks[i] = ARGV[first + i * width - 1] end
+  return redis.call('ZMSCORE', seen, unpack(marks))
+end
+local noted, marks, again = {}, {}, seen and known_marks()
+
+-- note remembers that the push at an argument was carried out.
+local function note(at)
+  local mark = seen and ARGV[at + 7] or ''
+  if mark == '' then return end
+  marks[#marks + 1], marks[#marks + 2] = ARGV[at + 6], mark
+  noted[mark] = true
+end
+
 for i = 1, n do
   local at = first + (i - 1) * width
   local id, topic, replaces = ARGV[at], ARGV[at + 1], ARGV[at + 3]:find('r')
   local due, pushed = due_of(ARGV[at + 2])
   local old = fresh[id] or known[i] and stored(id, known[i])
-  if old and (not replaces or old[3] ~= topic) then
+  if seen and (again[i] or noted[ARGV[at + 7]]) then
+    replies[i + 1] = { 'again', 0, topic }
+  elseif old and (not replaces or old[3] ~= topic) then
     replies[i + 1] = old
+    if old[3] == topic then note(at) end
   elseif old and old[1] == 'inflight' then
     local t = parse_try(redis.call('HGET', tries, id))
     replies[i + 1] = t and t.phase == 'l' and { 'leased', 0, topic } or old
@@ -76,8 +98,10 @@ for i = 1, n do
   elseif old then
     local listed = clear(id, old, due <= ms)
     replies[i + 1] = { 'replaced', store(i, at, due, pushed, listed), topic }
+    note(at)
   else
     replies[i + 1] = store(i, at, due, pushed, false)
+    note(at)
   end
 end
 
@@ -85,5 +109,7 @@ if #records > 0 then redis.call('HSET', pool, unpack(records)) end
 if #outside > 0 then redis.call('HSET', bodies, unpack(outside)) end
 if #delayed > 0 then redis.call('ZADD', bucket, unpack(delayed)) end
 for topic, list in pairs(groups) do enlist('RPUSH', topic, list, us) end
+-- Behind the jobs: a mark whose job was not stored would lose it.
+if #marks > 0 then redis.call('ZADD', seen, unpack(marks)) end
 commit_counts()
 return replies
