@@ -10,14 +10,10 @@ import (
 	"github.com/dqbridge/dqbridge/bridge"
 	"github.com/dqbridge/dqbridge/config"
 	"github.com/dqbridge/dqbridge/delay"
-	"github.com/dqbridge/dqbridge/internal/cli"
 )
 
 // serve runs the bridge until ctx ends; now is the local clock.
 func serve(ctx context.Context, cfg config.Config, now func() time.Time, log zerolog.Logger) error {
-	if cfg.NATS.PushStream != "" {
-		return &cli.UsageError{Err: errors.New("DQ_PUSH_STREAM: pushes through a stream are not supported yet, leave it empty")}
-	}
 	store, err := openStore(cfg, log)
 	if err != nil {
 		return err
@@ -33,7 +29,7 @@ func serve(ctx context.Context, cfg config.Config, now func() time.Time, log zer
 		Msg("bridge starts")
 	return bridge.New(link, store, bridge.Options{
 		Prefix: cfg.Prefix, Version: version(), Tick: cfg.Tick, MaxDelay: cfg.MaxDelay, MaxBody: cfg.MaxBody,
-		DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
+		PushStream: cfg.NATS.PushStream, DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
 		DeadRetention: cfg.Dead.Retention, DeadMax: cfg.Dead.Max,
 		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Profiles: cfg.HTTP.Pprof, Now: now,
 	}, log).Run(ctx)

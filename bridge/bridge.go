@@ -29,6 +29,8 @@ type Options struct {
 	MaxBody     int
 	DefaultTTR  time.Duration
 	MaxAttempts int
+	// PushStream is the stream that pushes come through, and only through it; empty: core NATS.
+	PushStream string
 	// MaxInflight is how many unfinished deliveries a topic may have out of this replica.
 	MaxInflight int
 	// DeadRetention is how long dead jobs are kept, DeadMax how many; 0: no limit.
@@ -71,6 +73,8 @@ type Bridge struct {
 	admin      *admin
 	replicas   *replicas
 	service    micro.Service
+	// pulls takes pushes from the stream; nil: they come as requests.
+	pulls *stream
 	// standing is how many subscriptions there are beside those of the service and the acks: the inbox of requests.
 	standing int
 	http     *httpServer
@@ -104,6 +108,10 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	b.intake = &intake{
 		queue: b.queue, link: link, subjects: b.subjects, limits: bounds, answers: b.answers, metrics: b.metrics,
 		dispatcher: b.dispatcher,
+	}
+	if o.PushStream != "" {
+		b.pulls = newStream(b)
+		b.health.pushes = b.pulls.ready
 	}
 	b.replicas = newReplicas(b)
 	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
@@ -210,6 +218,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 		b.service = service
 		// The server has the subscriptions before anybody is told that the bridge serves; it ends early where ctx does.
 		_ = b.insist(ctx, "subscribe", b.link.flush)
+		if b.pulls != nil {
+			b.pulls.start(around)
+		}
 		b.health.started.Store(true)
 		b.log.Info().Str("prefix", b.options.Prefix).Str("store", b.queue.ID()).Msg("bridge serves")
 		<-ctx.Done()
@@ -254,6 +265,12 @@ func (b *Bridge) join(ctx context.Context) error {
 	}
 	if err := b.checkStreams(); err != nil {
 		return err
+	}
+	if b.pulls != nil {
+		err := b.insist(ctx, "open push stream", func() error { return b.pulls.open(ctx) })
+		if err != nil {
+			return err
+		}
 	}
 	// A topic that is paused must be known before the first delivery.
 	if err := b.insist(ctx, "read paused topics", func() error { return b.replicas.readPauses(ctx) }); err != nil {
@@ -306,6 +323,9 @@ func (b *Bridge) leave(ctx context.Context, stopDispatching, cutOff func()) {
 	defer cancel()
 	b.health.started.Store(false)
 	b.log.Info().Msg("bridge leaves")
+	if b.pulls != nil {
+		b.pulls.stop(ctx)
+	}
 	// Replies to what was taken are sent until the end; draining only ends the flow of new requests.
 	if b.service != nil {
 		_ = b.service.Stop() // fails only where the connection is gone

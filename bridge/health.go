@@ -32,6 +32,8 @@ type health struct {
 	// answers counts Redis's answers in a row; run alone uses it.
 	answers int
 	natsUp  atomic.Bool
+	// pushes says why no pushes come from the stream that is configured; nil: there is none.
+	pushes func() error
 }
 
 func (h *health) run(ctx context.Context) {
@@ -97,6 +99,9 @@ func (h *health) ready() error {
 	}
 	if !h.started.Load() {
 		errs = append(errs, errors.New("not serving"))
+	}
+	if h.pushes != nil {
+		errs = append(errs, h.pushes())
 	}
 	return errors.Join(append(errs, h.tickers(lateAfter, func(p delay.Pulse) time.Time { return p.Run }))...)
 }

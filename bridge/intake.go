@@ -39,7 +39,7 @@ func (in *intake) handle(r micro.Request) {
 	case batch:
 		in.array(r, jobs)
 	default:
-		in.submit(r, &jobs[0], func(e envelope) { in.answers.reply(r, e, -1, nil) })
+		in.submit(jobs[0].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { in.answers.reply(r, e, -1, nil) })
 	}
 }
 
@@ -52,7 +52,7 @@ func (in *intake) array(r micro.Request, jobs []pushed) {
 			done(f.envelope())
 			continue
 		}
-		in.submit(r, &jobs[i], done)
+		in.submit(jobs[i].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { done(e) })
 	}
 }
 
@@ -69,16 +69,15 @@ func (in *intake) answerable(r micro.Request, jobs []pushed) *fault {
 	return nil
 }
 
-// submit stores one checked job and tells what became of it, once.
-func (in *intake) submit(r micro.Request, p *pushed, done func(envelope)) {
-	job := p.Job
+// submit stores one checked job and tells what became of it, once. waits says that somebody waits to hear it.
+func (in *intake) submit(job delay.Job, waits bool, done func(delay.Pushed, envelope)) {
 	if job.Expires > 0 {
 		in.dispatcher.expects(job.Topic)
 	}
-	in.queue.Submit(job, r.Reply() != "", func(result delay.Pushed) {
+	in.queue.Submit(job, waits, func(result delay.Pushed) {
 		e := pushEnvelope(&job, result)
 		in.metrics.pushed(e.Code, result.Duplicate)
-		done(e)
+		done(result, e)
 	})
 }
 

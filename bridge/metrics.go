@@ -92,6 +92,13 @@ func newMetrics(queue *delay.Queue, h *health, log zerolog.Logger) *metrics {
 	return m
 }
 
+// gauge registers a figure of what only some bridges have.
+func (m *metrics) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "dqbridge_" + name, Help: help})
+	m.registry.MustRegister(g)
+	return g
+}
+
 func (m *metrics) pushed(code int, duplicate bool) {
 	m.pushes.WithLabelValues(strconv.Itoa(code)).Inc()
 	if duplicate {

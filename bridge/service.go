@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 
 	metaStore  = "store"
 	metaPrefix = "prefix"
+	metaStream = "push_stream"
 )
 
 // ErrOtherStore says that bridges with another store serve the same prefix on this NATS.
@@ -33,7 +35,9 @@ func (b *Bridge) serve() (micro.Service, error) {
 	service, err := micro.AddService(b.link.Conn, micro.Config{
 		Name: serviceName, Version: semver(b.options.Version), Description: "delay queue on NATS and Redis",
 		QueueGroup: serviceGroup,
-		Metadata:   map[string]string{metaStore: b.queue.ID(), metaPrefix: b.options.Prefix},
+		Metadata: map[string]string{
+			metaStore: b.queue.ID(), metaPrefix: b.options.Prefix, metaStream: b.options.PushStream,
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("register service: %w", err)
@@ -59,10 +63,10 @@ type endpoint struct {
 }
 
 func (b *Bridge) endpoints() []endpoint {
-	list := []endpoint{
-		{name: "push", subject: b.subjects.push(), handle: b.intake.handle},
-		{name: "push-topic", subject: b.subjects.push() + ".>", handle: b.intake.handle},
-		{name: "pop", subject: b.subjects.pop(), handle: b.acks.handlePop},
+	list := []endpoint{{name: "pop", subject: b.subjects.pop(), handle: b.acks.handlePop}}
+	if b.pulls == nil {
+		list = append(list, endpoint{name: "push", subject: b.subjects.push(), handle: b.intake.handle},
+			endpoint{name: "push-topic", subject: b.subjects.pushes(), handle: b.intake.handle})
 	}
 	for _, verb := range []delay.Verb{delay.VerbFinish, delay.VerbTouch, delay.VerbRelease, delay.VerbBury} {
 		list = append(list, endpoint{name: string(verb), subject: b.subjects.verb(string(verb)), handle: b.acks.byID(verb)})
@@ -92,8 +96,8 @@ func semver(version string) string {
 	return "0.0.0-g" + clean
 }
 
-// checkOthers asks who serves this prefix already, and refuses where that is somebody with another store: the two
-// would split the pushes between them.
+// checkOthers asks who serves this prefix already, and refuses where that is somebody with another store, or who takes
+// pushes from elsewhere: the two would split the pushes between them, or both take them.
 func (b *Bridge) checkOthers() error {
 	subject, err := micro.ControlSubject(micro.InfoVerb, serviceName, "")
 	if err != nil {
@@ -123,6 +127,10 @@ func (b *Bridge) checkOthers() error {
 		if store := info.Metadata[metaStore]; store != b.queue.ID() {
 			return fmt.Errorf("%w: %q has store %s, this bridge store %s", ErrOtherStore, b.options.Prefix, store, b.queue.ID())
 		}
+		if stream := info.Metadata[metaStream]; stream != b.options.PushStream {
+			return fmt.Errorf("%w: a bridge that serves %q has DQ_PUSH_STREAM=%q, this one %q: stop all, then start them with one setting",
+				ErrPushStream, b.options.Prefix, stream, b.options.PushStream)
+		}
 	}
 }
 
@@ -130,29 +138,54 @@ func (b *Bridge) checkOthers() error {
 // stream's.
 var ErrStream = errors.New("a stream captures subjects of the bridge")
 
-// checkStreams refuses where a stream captures what bridges answer. A NATS without JetStream, or one that does not
-// tell this account, has none.
+// checkStreams refuses where a stream captures what bridges answer, but for the pushes of the stream that they come from.
+// A NATS without JetStream, or one that does not tell this account, has none.
 func (b *Bridge) checkStreams() error {
-	taken := []string{b.subjects.push(), b.subjects.push() + ".>", b.subjects.pop(), b.options.Prefix + ".ack.>", b.subjects.admin("*")}
+	taken := []string{b.subjects.push(), b.subjects.pushes(), b.subjects.pop(), b.options.Prefix + ".ack.>", b.subjects.admin("*")}
 	for _, verb := range []delay.Verb{delay.VerbFinish, delay.VerbTouch, delay.VerbRelease, delay.VerbBury} {
 		taken = append(taken, b.subjects.verb(string(verb)))
 	}
-	for _, subject := range taken {
-		request, err := json.Marshal(map[string]string{"subject": subject})
-		if err != nil {
-			return fmt.Errorf("look for streams: %w", err)
-		}
-		msg, err := b.link.Request("$JS.API.STREAM.NAMES", request, time.Second)
+	for i, subject := range taken {
+		pushes := i < 2
+		names, err := b.streamsOver(subject)
 		if err != nil {
 			return nil //nolint:nilerr // see above
 		}
-		var answer struct {
-			Streams []string `json:"streams"`
+		names = slices.DeleteFunc(names, func(name string) bool { return pushes && name == b.options.PushStream })
+		if len(names) == 0 {
+			continue
 		}
-		if json.Unmarshal(msg.Data, &answer) == nil && len(answer.Streams) > 0 {
-			return fmt.Errorf("%w: stream %s captures %s or some of it; let it capture no more than %s",
-				ErrStream, answer.Streams[0], subject, b.subjects.ready(">"))
-		}
+		return fmt.Errorf("%w: stream %s captures %s or some of it; %s", ErrStream, names[0], subject, b.advice(names[0], pushes))
 	}
 	return nil
+}
+
+// advice says what to do about a stream that captures what it should not.
+func (b *Bridge) advice(stream string, pushes bool) string {
+	switch {
+	case stream == b.options.PushStream:
+		return "let it capture " + b.subjects.push() + " and " + b.subjects.pushes() + " alone"
+	case pushes && b.options.PushStream == "":
+		return "let it capture no more than " + b.subjects.ready(">") + ", or take all pushes from it with DQ_PUSH_STREAM=" + stream
+	}
+	return "let it capture no more than " + b.subjects.ready(">")
+}
+
+// streamsOver gives the streams that capture a subject or some of it.
+func (b *Bridge) streamsOver(subject string) ([]string, error) {
+	request, err := json.Marshal(map[string]string{"subject": subject})
+	if err != nil {
+		return nil, fmt.Errorf("look for streams: %w", err)
+	}
+	msg, err := b.link.Request("$JS.API.STREAM.NAMES", request, time.Second)
+	if err != nil {
+		return nil, fmt.Errorf("look for streams: %w", err)
+	}
+	var answer struct {
+		Streams []string `json:"streams"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return nil, fmt.Errorf("look for streams: %w", err)
+	}
+	return answer.Streams, nil
 }

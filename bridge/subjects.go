@@ -50,6 +50,7 @@ const (
 type subjects struct{ prefix string }
 
 func (s subjects) push() string              { return s.prefix + ".push" }
+func (s subjects) pushes() string            { return s.prefix + ".push.>" }
 func (s subjects) verb(verb string) string   { return s.prefix + "." + verb }
 func (s subjects) pop() string               { return s.prefix + ".pop.>" }
 func (s subjects) admin(verb string) string  { return s.prefix + ".admin." + verb }

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxPrefix     = 64  // bytes: it is in every subject and key
-	maxStreamName = 255 // bytes, JetStream's own limit
+	maxStreamName = 200 // bytes: JetStream takes 255, but ids of jobs are made of it
 	maxBuckets    = 1024
 	maxBodyLimit  = 64 << 20 // bytes, the largest max_payload of a NATS server
 	maxWait       = 100      // Redis replicas

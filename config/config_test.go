@@ -189,7 +189,7 @@ func TestLoadLimits(t *testing.T) {
 		{"DQ_SHUTDOWN_TIMEOUT", "25h", "from 0s to 24h"},
 		{"DQ_PUSH_STREAM", "a.b", "stream name"},
 		{"DQ_PUSH_STREAM", "a b", "stream name"},
-		{"DQ_PUSH_STREAM", strings.Repeat("s", 256), "at most 255 bytes"},
+		{"DQ_PUSH_STREAM", strings.Repeat("s", 201), "at most 200 bytes"},
 		{"DQ_HTTP_ADDR", ":8080", ""},
 		{"DQ_HTTP_ADDR", "[::1]:0", ""},
 		{"DQ_HTTP_ADDR", "localhost:8080", ""},
