@@ -95,3 +95,9 @@ func (r *rig) publishMany(t *testing.T, n int, job func(i int) string) {
 func numbered(topic, more string) func(i int) string {
 	return func(i int) string { return fmt.Sprintf(`{"id":"job-%d","topic":%q%s}`, i, topic, more) }
 }
+
+// arrives waits until a job is stored.
+func (r *rig) arrives(t *testing.T, id string) {
+	t.Helper()
+	testenv.Eventually(t, patience, func() bool { return r.admin(t, "get", fmt.Sprintf(`{"id":%q}`, id)).Code == 200 }, id+" is stored")
+}

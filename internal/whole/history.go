@@ -122,6 +122,14 @@ func (h *History) IsFinished(id string) bool {
 	return s != nil && !s.finished.IsZero()
 }
 
+// IsDelivered reports whether a worker got the job.
+func (h *History) IsDelivered(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.jobs[id]
+	return s != nil && len(s.handovers) > 0
+}
+
 // Count gives how many jobs were confirmed, and how many different ones were delivered.
 func (h *History) Count() (int, int) {
 	h.mu.Lock()
