@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -44,9 +43,11 @@ func (a *acks) handle(msg *nats.Msg) {
 		}
 	case len(msg.Data) == 0 && msg.Header.Get("Status") == "503":
 		a.dispatcher.unheard(flightKey{a.queue.BucketOf(s.id), s.token})
-	case isPubAck(msg.Data):
-		// A stream took the message, so somebody listens; it is no answer of a worker.
 	default:
+		if ack := parsePubAck(msg.Data); ack != nil {
+			a.dispatcher.told(flightKey{a.queue.BucketOf(s.id), s.token}, ack)
+			return
+		}
 		a.answer(msg, s)
 	}
 }
@@ -87,11 +88,6 @@ func (a *acks) answer(msg *nats.Msg, s ackSubject) {
 		}
 		a.answers.reply(message{msg}, e, -1, nil)
 	})
-}
-
-// isPubAck reports whether a payload is a stream's acknowledgement. No verb begins with a brace.
-func isPubAck(data []byte) bool {
-	return bytes.HasPrefix(data, []byte(`{"stream":`)) || bytes.HasPrefix(data, []byte(`{"error":`))
 }
 
 // burial is the reason a buried job keeps.

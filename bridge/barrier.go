@@ -95,16 +95,21 @@ func (d *dispatcher) decide(ctx context.Context, b *batch) {
 		d.metrics.trouble("deliver", b.err)
 	}
 	certain, settled, back := d.sort(b)
-	for _, f := range slices.Concat(certain, settled) {
-		d.metrics.delivered(f)
-		d.events.delivered(f, d.now())
-	}
+	d.count(slices.Concat(certain, settled))
 	if len(certain) > 0 {
 		d.confirm(ctx, b, certain)
 	}
 	if len(back) > 0 {
 		d.giveBack(ctx, back)
 		d.expiry.look(d.takeExpiring(back))
+	}
+}
+
+// count tells the world of deliveries that are certain.
+func (d *dispatcher) count(flights []*flight) {
+	for _, f := range flights {
+		d.metrics.delivered(f)
+		d.events.delivered(f, d.now())
 	}
 }
 
@@ -115,6 +120,7 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 	defer d.mu.Unlock()
 	var certain, settled, back []*flight
 	heard := make(map[*topic]bool)
+	noStreams := d.captures.none()
 	for _, f := range b.flights {
 		landed := d.flights[f.key] != f
 		denied := f.pop == "" && d.link.deniedSince(d.subjects.ready(f.topic.name), b.refusals)
@@ -122,6 +128,8 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 			d.metrics.errors.WithLabelValues("publish: denied").Inc()
 		}
 		unheard := f.silent || denied
+		f.sorted = true
+		capture := d.capture(f, noStreams)
 		switch {
 		case f.dropped:
 			continue
@@ -129,13 +137,15 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 			settled = append(settled, f)
 		case landed:
 			continue // its lease ran out, or somebody removed the job
-		case !f.answered && (b.err != nil || unheard):
+		case !f.answered && !f.taken && (b.err != nil || unheard):
 			back = append(back, f)
+		case f.ttr == 0 && (capture == captureConfirms || capture == captureUnknown):
+			d.awaiting[f.key] = f // its stream has the last word
 		default:
 			certain = append(certain, f)
 		}
-		// A pop says nothing of subscribers, and neither does a batch that failed.
-		if f.pop == "" && (f.answered || b.err == nil) {
+		// A pop says nothing of subscribers, neither does a batch that failed, and a stream speaks for itself.
+		if f.pop == "" && (f.answered || b.err == nil) && (unheard || capture != captureConfirms) {
 			heard[f.topic] = heard[f.topic] || f.answered || !unheard
 		}
 	}

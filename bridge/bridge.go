@@ -206,6 +206,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 	background.Go(func() { b.concerns.run(around) })
 	background.Go(func() { b.replicas.watchPauses(around) })
 	background.Go(func() { b.dispatcher.expiry.run(around) })
+	background.Go(func() { b.dispatcher.captures.run(around) })
+	background.Go(func() { b.dispatcher.heed(around) })
 	b.dispatcher.calls, b.admin.ctx = around, around
 	dispatching, stopDispatching := context.WithCancel(around)
 	var dispatch sync.WaitGroup
@@ -263,7 +265,7 @@ func (b *Bridge) join(ctx context.Context) error {
 	if err := b.checkOthers(); err != nil {
 		return err
 	}
-	if err := b.checkStreams(); err != nil {
+	if err := b.checkStreams(ctx); err != nil {
 		return err
 	}
 	if b.pulls != nil {
@@ -379,7 +381,7 @@ func (b *Bridge) watchStreams(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			if err := b.checkStreams(); err != nil {
+			if err := b.checkStreams(ctx); err != nil {
 				b.log.Error().Err(err).Msg("requests are answered twice")
 				b.metrics.trouble("look for streams", err)
 			}

@@ -49,12 +49,20 @@ type dispatcher struct {
 	waiting int
 	// remote holds for each topic the replicas where pops wait for it, and until when that holds.
 	remote map[string]map[string]time.Time
+	// awaiting are the flights of no TTR whose stream has not said yet whether it has them; handed and refused are those
+	// of which a stream said it late.
+	awaiting        map[flightKey]*flight
+	handed, refused []*flight
 	// barriers are the batches whose barrier is out, by number.
 	barriers    map[uint64]*batch
 	lastBarrier uint64
 
 	// wake and landed have room for one note: a topic has its turn; no flight is left.
 	wake, landed chan struct{}
+	// verdict has room for one note that handed or refused have something.
+	verdict chan struct{}
+	// captures knows the streams over ready subjects.
+	captures *captures
 	// lookers has an entry for each question to Redis on behalf of pops.
 	lookers chan struct{}
 	looks   sync.WaitGroup
@@ -78,6 +86,10 @@ func newDispatcher(b *Bridge) *dispatcher {
 		topics: make(map[string]*topic), flights: make(map[flightKey]*flight), barriers: make(map[uint64]*batch),
 		wake: make(chan struct{}, 1), landed: make(chan struct{}, 1), batches: make(chan *batch, openBatches),
 	}
+	d.captures = &captures{
+		link: b.link, subjects: b.subjects, metrics: b.metrics, log: b.log, now: b.now, changed: d.reconsider,
+	}
+	d.awaiting, d.verdict = make(map[flightKey]*flight), make(chan struct{}, 1)
 	d.expiry = &expiry{
 		queue: b.queue, metrics: b.metrics, died: d.died, expects: d.expects, topics: make(map[string]bool),
 		wake: make(chan struct{}, 1),

@@ -30,6 +30,9 @@ type flight struct {
 	silent, answered, settling bool
 	// dropped: it could not be sent at all.
 	dropped bool
+	// taken: a stream has it. sorted: its batch was decided, so that what is said of it now comes late.
+	taken, sorted bool
+	leased        time.Time
 	// ask is when Redis is asked whether it still flies, gap how long after that again: it may have been settled where
 	// nobody could tell, and a TTR is too long to keep its place for nothing.
 	ask time.Time
@@ -40,7 +43,7 @@ type flight struct {
 func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time) *flight {
 	f := &flight{
 		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, ttr: v.TTR, attempt: v.Attempt, due: v.DueAt,
-		ask: leased.Add(patience), gap: patience,
+		ask: leased.Add(patience), gap: patience, leased: leased,
 	}
 	d.flights[f.key] = f
 	return f
@@ -53,6 +56,7 @@ func (d *dispatcher) end(keys ...flightKey) {
 	for _, key := range keys {
 		if f := d.flights[key]; f != nil {
 			delete(d.flights, key)
+			delete(d.awaiting, key)
 			if f.pop == "" {
 				f.topic.out--
 			}

@@ -61,21 +61,29 @@ type Link struct {
 	toldAt time.Time
 	// changed has room for one note that the connection came or went.
 	changed chan struct{}
-	log     zerolog.Logger
-	now     func() time.Time
+	// reconnected has room for one note that there is a new connection.
+	reconnected chan struct{}
+	log         zerolog.Logger
+	now         func() time.Time
 	// oldest is when the oldest batch was leased that the server may not have yet; nil: there is none.
 	oldest atomic.Pointer[time.Time]
 }
 
 // Connect makes a link. A server that is not there yet is no error.
 func Connect(o LinkOptions) (*Link, error) {
-	l := &Link{changed: make(chan struct{}, 1), denied: make(map[string]int), log: o.Log, now: o.Now}
+	l := &Link{changed: make(chan struct{}, 1), reconnected: make(chan struct{}, 1), denied: make(map[string]int), log: o.Log, now: o.Now}
 	options := []nats.Option{
 		nats.Name("dqbridge"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),
 		nats.SetCustomDialer(l), nats.CustomReconnectDelay(reconnectDelay),
 		nats.ConnectHandler(func(*nats.Conn) { l.note() }),
-		nats.ReconnectHandler(func(*nats.Conn) { l.note() }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			l.note()
+			select {
+			case l.reconnected <- struct{}{}:
+			default:
+			}
+		}),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { l.note() }),
 		nats.ErrorHandler(l.asyncError),
 	}

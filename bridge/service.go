@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,14 +125,22 @@ func (b *Bridge) checkOthers() error {
 		if json.Unmarshal(msg.Data, &info) != nil || info.Metadata[metaPrefix] != b.options.Prefix {
 			continue
 		}
-		if store := info.Metadata[metaStore]; store != b.queue.ID() {
-			return fmt.Errorf("%w: %q has store %s, this bridge store %s", ErrOtherStore, b.options.Prefix, store, b.queue.ID())
-		}
-		if stream := info.Metadata[metaStream]; stream != b.options.PushStream {
-			return fmt.Errorf("%w: a bridge that serves %q has DQ_PUSH_STREAM=%q, this one %q: stop all, then start them with one setting",
-				ErrPushStream, b.options.Prefix, stream, b.options.PushStream)
+		if err := b.checkOther(info.Metadata); err != nil {
+			return err
 		}
 	}
+}
+
+// checkOther holds what another bridge of this prefix says of itself against this one.
+func (b *Bridge) checkOther(meta map[string]string) error {
+	if store := meta[metaStore]; store != b.queue.ID() {
+		return fmt.Errorf("%w: %q has store %s, this bridge store %s", ErrOtherStore, b.options.Prefix, store, b.queue.ID())
+	}
+	if stream := meta[metaStream]; stream != b.options.PushStream {
+		return fmt.Errorf("%w: a bridge that serves %q has DQ_PUSH_STREAM=%q, this one %q: stop all, then start them with one setting",
+			ErrPushStream, b.options.Prefix, stream, b.options.PushStream)
+	}
+	return nil
 }
 
 // ErrStream says that a stream captures subjects whose requests the bridge answers: the first answer would be the
@@ -140,14 +149,14 @@ var ErrStream = errors.New("a stream captures subjects of the bridge")
 
 // checkStreams refuses where a stream captures what bridges answer, but for the pushes of the stream that they come from.
 // A NATS without JetStream, or one that does not tell this account, has none.
-func (b *Bridge) checkStreams() error {
+func (b *Bridge) checkStreams(ctx context.Context) error {
 	taken := []string{b.subjects.push(), b.subjects.pushes(), b.subjects.pop(), b.options.Prefix + ".ack.>", b.subjects.admin("*")}
 	for _, verb := range []delay.Verb{delay.VerbFinish, delay.VerbTouch, delay.VerbRelease, delay.VerbBury} {
 		taken = append(taken, b.subjects.verb(string(verb)))
 	}
 	for i, subject := range taken {
 		pushes := i < 2
-		names, err := b.streamsOver(subject)
+		names, err := streamsOver(ctx, b.link, subject)
 		if err != nil {
 			return nil //nolint:nilerr // see above
 		}
@@ -169,23 +178,4 @@ func (b *Bridge) advice(stream string, pushes bool) string {
 		return "let it capture no more than " + b.subjects.ready(">") + ", or take all pushes from it with DQ_PUSH_STREAM=" + stream
 	}
 	return "let it capture no more than " + b.subjects.ready(">")
-}
-
-// streamsOver gives the streams that capture a subject or some of it.
-func (b *Bridge) streamsOver(subject string) ([]string, error) {
-	request, err := json.Marshal(map[string]string{"subject": subject})
-	if err != nil {
-		return nil, fmt.Errorf("look for streams: %w", err)
-	}
-	msg, err := b.link.Request("$JS.API.STREAM.NAMES", request, time.Second)
-	if err != nil {
-		return nil, fmt.Errorf("look for streams: %w", err)
-	}
-	var answer struct {
-		Streams []string `json:"streams"`
-	}
-	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return nil, fmt.Errorf("look for streams: %w", err)
-	}
-	return answer.Streams, nil
 }

@@ -41,7 +41,6 @@ const (
 // acks of. What becomes of a message: arrivals.go.
 type stream struct {
 	name     string
-	js       jetstream.JetStream
 	link     *Link
 	queue    *delay.Queue
 	subjects subjects
