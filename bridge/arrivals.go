@@ -139,32 +139,32 @@ func (in *arrivals) job(a *arrival, index int, p *pushed) {
 		mark += "." + strconv.Itoa(index)
 	}
 	p.Job.Origin = delay.Origin{Seq: a.seq, Mark: mark + "@" + strconv.FormatInt(a.stored, 36)}
-	named := p.Job.ID != ""
-	if !named {
-		p.Job.ID = in.stream + "-" + place
+	if p.Job.ID == "" {
+		p.Job.ID, p.Job.Origin.Generated = in.stream+"-"+place, true
+		p.Job.Replace = false // there is nothing of its own to replace
 	}
 	if f := in.intake.check(p); f != nil {
 		in.outcome(a, refusal{index, p.Raw, f.envelope()})
 		return
 	}
-	in.submit(a, index, p, named, firstRetry)
+	in.submit(a, index, p, firstRetry)
 }
 
 // submit gives a job to the queue; pause is the one before it is tried again.
-func (in *arrivals) submit(a *arrival, index int, p *pushed, named bool, pause time.Duration) {
+func (in *arrivals) submit(a *arrival, index int, p *pushed, pause time.Duration) {
 	in.intake.submit(p.Job, true, func(r delay.Pushed, e envelope) {
 		switch {
 		case e.Code == http.StatusServiceUnavailable:
-			in.retry(a, func() { in.submit(a, index, p, named, min(2*pause, lastRetry)) }, pause)
+			in.retry(a, func() { in.submit(a, index, p, min(2*pause, lastRetry)) }, pause)
 		case errors.Is(r.Err, delay.ErrState):
 			a.mu.Lock()
 			a.flying = true
 			a.mu.Unlock()
 			in.outcome(a, refusal{})
-		case r.Err == nil && r.Duplicate && r.State != delay.Unknown && !named, errors.Is(r.Err, delay.ErrOtherTopic) && !named:
-			// The id made of the sequence is another message's, of an earlier stream of this name: this push is a new one.
-			p.Job.ID += "-" + strconv.FormatInt(a.stored, 36)
-			in.submit(a, index, p, true, pause)
+		case p.Job.Origin.Generated && r.Duplicate && r.State != delay.Unknown:
+			// The id is another message's, of an earlier stream of this name.
+			p.Job.ID, p.Job.Origin.Generated = p.Job.ID+"-"+strconv.FormatInt(a.stored, 36), false
+			in.submit(a, index, p, pause)
 		default:
 			in.outcome(a, refusal{index, p.Raw, e})
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -124,8 +125,25 @@ func TestStreamGetsEachAttempt(t *testing.T) {
 // TestFullStream holds jobs as if nobody listened, counts no attempt, and lets them go when it has room again.
 func TestFullStream(t *testing.T) {
 	t.Parallel()
+	t.Run("fast", func(t *testing.T) {
+		t.Parallel()
+		fullStream(t, jetstream.MemoryStorage)
+	})
+	// Its answers come long after the barriers.
+	t.Run("slow", func(t *testing.T) {
+		t.Parallel()
+		fullStream(t, jetstream.FileStorage, func(s *setup) {
+			s.natsOptions = append(s.natsOptions, func(o *server.Options) { o.SyncAlways = true })
+		})
+	})
+}
+
+func fullStream(t *testing.T, storage jetstream.StorageType, options ...func(*setup)) {
+	t.Helper()
 	const room = 5
-	r, stream := newOut(t, func(c *jetstream.StreamConfig) { c.Discard, c.MaxMsgs = jetstream.DiscardNew, room })
+	r, stream := newOut(t, func(c *jetstream.StreamConfig) {
+		c.Storage, c.Discard, c.MaxMsgs = storage, jetstream.DiscardNew, room
+	}, options...)
 	const jobs = 40
 	for i := range jobs {
 		ttr := i % 2 * 600

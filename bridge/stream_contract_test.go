@@ -94,8 +94,8 @@ func TestPushStreamMadeAnew(t *testing.T) {
 		_, err := r.js(t).Consumer(t.Context(), pushStream, "dqbridge")
 		return err == nil
 	}, "the stream is made anew")
-	for range 3 {
-		r.pushTo(t, r.msg("push", `{"topic":"later","delay":600}`))
+	for i := range 3 {
+		r.pushTo(t, r.msg("push", fmt.Sprintf(`{"topic":"later","delay":600,"on_duplicate":%q}`, []string{"keep", "replace"}[i%2])))
 	}
 	r.drained(t)
 	if line := r.topic(t, "later"); line.Delayed != 6 {

@@ -63,6 +63,9 @@ type Origin struct {
 	Seq uint64
 	// Mark tells the job of the message from those of all others, also where a stream was made anew; empty: no origin.
 	Mark string
+	// Generated says that the job's id was made of the message's place, so that a stored job with this id is not of the
+	// same will: it is that of an older stream of the same name.
+	Generated bool
 }
 
 // CheckID returns an error that says what is wrong with id, or nil.

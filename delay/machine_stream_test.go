@@ -26,7 +26,7 @@ func (m *storeMachine) Stream(t *rapid.T) {
 		j := m.drawJob(t)
 		m.model.lastSent++
 		seq := m.model.lastSent
-		j.Origin = Origin{Seq: seq, Mark: fmt.Sprintf("%d@x", seq)}
+		j.Origin = Origin{Seq: seq, Mark: fmt.Sprintf("%d@x", seq), Generated: rapid.Bool().Draw(t, "generated")}
 		m.model.sent = append(m.model.sent, j)
 		jobs = append(jobs, j)
 	}

@@ -88,7 +88,9 @@ func (m *storeMachine) pushed(t *rapid.T, j Job, p Pushed) {
 	if want != nil {
 		return
 	}
-	m.model.note(j.Origin)
+	if old == nil || j.Replace || !j.Origin.Generated {
+		m.model.note(j.Origin)
+	}
 	if old != nil && !j.Replace {
 		if !p.Duplicate || p.State != old.state {
 			t.Fatalf("push %q again: %+v, want a duplicate of %v", j.ID, p, old)

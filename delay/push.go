@@ -110,6 +110,9 @@ func flagsOf(j *Job) string {
 	if j.Replace {
 		flags += "r"
 	}
+	if j.Origin.Generated {
+		flags += "g"
+	}
 	return flags
 }
 

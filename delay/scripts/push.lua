@@ -1,6 +1,6 @@
 -- push stores jobs: delayed, or ready where they are due now. An id stands once in a call that replaces it.
 -- ARGV[3]: longest delay, ms. Then for each job: id, topic, when ('+ms' from now or absolute ms), flags (o body beside
--- the record, e expires, r replaces), the record's tail, the body beside it or ''.
+-- the record, e expires, r replaces, g the id is generated: a duplicate is no outcome of the push), the record's tail, the body beside it or ''.
 -- KEYS[10], only where pushes come from a stream: the set of the marks of its messages. Then each job has two arguments
 -- more: sequence and mark of its message, the mark '' where it has none.
 -- Returns µs now, then for each job one of: due ms (negative where it is ready at once) | {state, due ms, topic} of the
@@ -51,7 +51,7 @@ local function store(i, at, due, pushed, listed)
     outside[#outside + 1], outside[#outside + 2] = id, ARGV[at + 5]
   end
   records[#records + 1] = id
-  records[#records + 1] = '1' .. flags:gsub('r', '') .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. int(pushed) .. ' '
+  records[#records + 1] = '1' .. flags:gsub('[rg]', '') .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. int(pushed) .. ' '
     .. int(due) .. ' ' .. ARGV[at + 4]
   count(due > ms and 'd' or 'r', topic, 1)
   if due > ms then
@@ -89,7 +89,7 @@ for i = 1, n do
     replies[i + 1] = { 'again', 0, topic }
   elseif old and (not replaces or old[3] ~= topic) then
     replies[i + 1] = old
-    if old[3] == topic then note(at) end
+    if old[3] == topic and not ARGV[at + 3]:find('g') then note(at) end
   elseif old and old[1] == 'inflight' then
     local t = parse_try(redis.call('HGET', tries, id))
     replies[i + 1] = t and t.phase == 'l' and { 'leased', 0, topic } or old
