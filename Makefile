@@ -13,10 +13,10 @@ FROM         ?= HEAD~1
 VERSION      := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test soak redis upgrade lint vuln fuzz bench clean
+.PHONY: help build run demo test soak redis beanstalkd upgrade lint vuln fuzz bench compare clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The version is stamped here, so git need not be asked again by the go command (which fails on a tree of another owner).
 build: ## build bin/dqbridge, a static binary
@@ -60,6 +60,12 @@ upgrade: redis ## upgrade from commit FROM and back under load
 	(cd "$$dir/from" && CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags "-X main.version=$$(git -C '$(CURDIR)' describe --tags --always '$(FROM)')" -o "$$dir/dqbridge" .); \
 	$(GO) test ./internal/whole -count=1 -v -run '^TestRollingUpgrade$$' -old "$$dir/dqbridge"
 
+beanstalkd:
+	@if command -v beanstalkd >/dev/null; then exit 0; fi; \
+	root=''; if [ "$$(id -u)" != 0 ]; then root='sudo -n'; fi; \
+	$$root apt-get update -qq && \
+	$$root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends beanstalkd </dev/null >&2
+
 lint: $(LINTER) ## run golangci-lint as CI does (the first time builds it: some minutes)
 	$(LINTER) run --timeout 15m ./...
 
@@ -80,6 +86,13 @@ fuzz: ## run each fuzz target for FUZZTIME
 
 bench: redis ## run each benchmark for BENCHTIME
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+COMPARE = bin/compare -binary bin/dqbridge -nats-server bin/nats-server
+
+compare: build redis beanstalkd ## measure dqbridge beside its peers; ARGS are for bench/, `make compare ARGS=-help` lists them
+	$(GO) build -C bench -o ../bin/nats-server github.com/nats-io/nats-server/v2
+	$(GO) build -C bench -o ../bin/compare .
+	bin/compare $(ARGS)
 
 clean: ## remove what was built, tools included
 	rm -rf bin .tools

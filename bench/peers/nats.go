@@ -1,0 +1,104 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// startNATS starts a nats-server of its own process, so that its CPU can be told apart. more is added to its configuration.
+func startNATS(ctx context.Context, path, dir, more string) (*server, error) {
+	addr, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir = filepath.Join(dir, "nats")
+	if err = os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "nats.conf")
+	if err = os.WriteFile(file, fmt.Appendf(nil, "listen: %q\n%s", addr, more), 0o600); err != nil {
+		return nil, err
+	}
+	return startServer(ctx, dir, addr, exec.Command(path, "-c", file))
+}
+
+func (s *server) connect() (*nats.Conn, error) {
+	nc, err := nats.Connect("nats://"+s.addr, nats.Timeout(5*time.Second))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", s.name, err)
+	}
+	return nc, nil
+}
+
+// pipe sends requests on one connection, many in flight, and checks their answers.
+type pipe struct {
+	nc *nats.Conn
+	// slots has an entry for each request that is out: send puts one in, the answer takes it out.
+	slots  chan struct{}
+	inbox  string
+	check  func(answer []byte) error
+	failed chan error
+}
+
+func newPipe(nc *nats.Conn, most int, check func([]byte) error) (*pipe, error) {
+	p := &pipe{nc: nc, slots: make(chan struct{}, most), inbox: nc.NewInbox(), check: check, failed: make(chan error, 1)}
+	sub, err := nc.Subscribe(p.inbox, p.answer)
+	if err != nil {
+		return nil, err
+	}
+	return p, sub.SetPendingLimits(-1, -1)
+}
+
+func (p *pipe) answer(msg *nats.Msg) {
+	if err := p.check(msg.Data); err != nil {
+		select {
+		case p.failed <- err:
+		default: // the first one is told
+		}
+	}
+	<-p.slots
+}
+
+// send publishes msg as a request as soon as there is a slot.
+func (p *pipe) send(ctx context.Context, msg *nats.Msg) error {
+	if err := p.take(ctx); err != nil {
+		return err
+	}
+	msg.Reply = p.inbox
+	return p.nc.PublishMsg(msg)
+}
+
+func (p *pipe) take(ctx context.Context) error {
+	select {
+	case p.slots <- struct{}{}:
+		return nil
+	case err := <-p.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// flush waits until all is answered: it holds every slot then.
+func (p *pipe) flush(ctx context.Context) error {
+	for range cap(p.slots) {
+		if err := p.take(ctx); err != nil {
+			return err
+		}
+	}
+	for range cap(p.slots) {
+		<-p.slots
+	}
+	select {
+	case err := <-p.failed:
+		return err
+	default:
+		return nil
+	}
+}

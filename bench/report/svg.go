@@ -1,0 +1,6 @@
+package report
+
+import "github.com/dqbridge/dqbridge/bench/load"
+
+// Pictures writes.
+func Pictures(dir string, figures []load.Figure) error { return nil }
