@@ -35,9 +35,10 @@ func (d *dispatcher) pass(number uint64) {
 	}
 }
 
-// confirmer decides batch after batch what is certain, until batches is closed and empty.
+// confirmer decides batch after batch what is certain, until batches is closed and empty; then it closes held.
 // ctx is for its calls to Redis and outlives the handing out.
 func (d *dispatcher) confirmer(ctx context.Context) {
+	defer close(d.held)
 	for b := range d.batches {
 		d.await(b)
 		d.decide(ctx, b)
@@ -96,8 +97,8 @@ func (d *dispatcher) decide(ctx context.Context, b *batch) {
 	}
 	certain, settled, back := d.sort(b)
 	d.count(slices.Concat(certain, settled))
-	if len(certain) > 0 {
-		d.confirm(ctx, b, certain)
+	if now := d.hold(b.leased, certain); len(now) > 0 {
+		d.confirm(ctx, b.leased, d.now(), now)
 	}
 	if len(back) > 0 {
 		d.giveBack(ctx, back)
@@ -171,13 +172,13 @@ func (d *dispatcher) draw(b *batch, heard map[*topic]bool) {
 }
 
 // confirm tells Redis of certain deliveries, again and again while it is away and the leases hold.
-func (d *dispatcher) confirm(ctx context.Context, b *batch, flights []*flight) {
-	published := d.now()
+func (d *dispatcher) confirm(ctx context.Context, leased, published time.Time, flights []*flight) {
 	for {
 		elapsed := d.now().Sub(published)
 		leases := make([]delay.Lease, len(flights))
 		for i, f := range flights {
-			leases[i] = delay.Lease{ID: f.id, Token: f.key.token, TTR: f.ttr}
+			leases[i] = f.lease
+			leases[i].TTR = f.ttr
 			if f.ttr > 0 {
 				leases[i].TTR = max(f.ttr-elapsed, time.Millisecond)
 			}
@@ -188,7 +189,7 @@ func (d *dispatcher) confirm(ctx context.Context, b *batch, flights []*flight) {
 			return
 		}
 		d.metrics.trouble("confirm", err)
-		if d.now().Sub(b.leased) > confirmUntil || ctx.Err() != nil {
+		if d.now().Sub(leased) > confirmUntil || ctx.Err() != nil {
 			d.endAll(flights)
 			return
 		}
@@ -213,7 +214,7 @@ func (d *dispatcher) delivered(flights []*flight, done []bool) {
 func (d *dispatcher) giveBack(ctx context.Context, flights []*flight) {
 	leases := make([]delay.Lease, len(flights))
 	for i, f := range flights {
-		leases[i] = delay.Lease{ID: f.id, Token: f.key.token}
+		leases[i] = f.lease
 	}
 	if _, err := d.queue.Return(ctx, leases); err != nil {
 		d.metrics.trouble("return", err)

@@ -213,6 +213,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	var dispatch sync.WaitGroup
 	dispatch.Go(func() { b.dispatcher.run(dispatching) })
 	dispatch.Go(func() { b.dispatcher.confirmer(around) })
+	dispatch.Go(func() { b.dispatcher.confirmHeld(around) })
 	b.queue.Start(around)
 	b.standing = b.link.NumSubscriptions() - b.replicas.subscriptions()
 	service, err := b.serve() //nolint:contextcheck // requests come in handlers, which have no context

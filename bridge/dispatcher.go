@@ -75,6 +75,9 @@ type dispatcher struct {
 	// awaits tells the other replicas of topics that pops wait for here.
 	awaits  func(topics []string)
 	batches chan *batch
+	// held are deliveries that are certain and will be confirmed a little later, or at once when stopping is closed.
+	held     chan held
+	stopping chan struct{}
 }
 
 func newDispatcher(b *Bridge) *dispatcher {
@@ -85,6 +88,7 @@ func newDispatcher(b *Bridge) *dispatcher {
 		died:   sink{b}.Died,
 		topics: make(map[string]*topic), flights: make(map[flightKey]*flight), barriers: make(map[uint64]*batch),
 		wake: make(chan struct{}, 1), landed: make(chan struct{}, 1), batches: make(chan *batch, openBatches),
+		held: make(chan held, heldBatches), stopping: make(chan struct{}),
 	}
 	d.captures = &captures{
 		link: b.link, subjects: b.subjects, metrics: b.metrics, log: b.log, now: b.now, changed: d.reconsider,
@@ -177,6 +181,9 @@ func (d *dispatcher) deliver(ctx context.Context, r request, owner string) {
 func (d *dispatcher) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.stopped {
+		close(d.stopping)
+	}
 	d.stopped = true
 	for _, t := range d.topics {
 		if t.probe != nil {

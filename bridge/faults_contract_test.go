@@ -53,7 +53,7 @@ func TestRedisAwayAndBack(t *testing.T) {
 			out := w.next(t).is(t, "out", 1)
 			r.push(t, `{"id":"asked","topic":"t","ttr":600}`)
 			asked := w.next(t).is(t, "asked", 1)
-			r.counts(t, 2)
+			r.confirmed(t, "out", "asked")
 			r.push(t, `{"id":"due","topic":"t","delay":1}`)
 			r.push(t, `{"id":"later","topic":"t","delay":8}`)
 

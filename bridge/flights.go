@@ -18,6 +18,7 @@ type flight struct {
 	key     flightKey
 	topic   *topic
 	id      string
+	lease   delay.Lease
 	ttr     time.Duration
 	attempt int
 	due     time.Time
@@ -42,7 +43,7 @@ type flight struct {
 // fly notes a delivery that was reserved.
 func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time) *flight {
 	f := &flight{
-		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, ttr: v.TTR, attempt: v.Attempt, due: v.DueAt,
+		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, lease: v.Lease, ttr: v.TTR, attempt: v.Attempt, due: v.DueAt,
 		ask: leased.Add(patience), gap: patience, leased: leased,
 	}
 	d.flights[f.key] = f

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/dqbridge/dqbridge/delay"
 	"github.com/dqbridge/dqbridge/internal/testenv"
 )
 
@@ -73,6 +74,17 @@ func (r *rig) is(t *testing.T, id, state string) look {
 		return job.State == state
 	}, "the job "+id+" is "+state)
 	return job
+}
+
+// confirmed waits until Redis knows of a delivery that it is certain: its deadline is then that of a TTR, not of a lease.
+func (r *rig) confirmed(t *testing.T, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		testenv.Eventually(t, patience, func() bool {
+			job := r.look(t, id)
+			return job.State == "inflight" && time.Until(*job.DeadlineAt) > delay.LeaseTime
+		}, "the delivery of "+id+" is confirmed")
+	}
 }
 
 // gone checks that there is no job with an id.

@@ -108,7 +108,7 @@ func (d *dispatcher) heed(ctx context.Context) {
 		d.mu.Unlock()
 		if len(handed) > 0 {
 			d.count(handed)
-			d.confirm(ctx, &batch{leased: oldest(handed)}, handed)
+			d.confirm(ctx, oldest(handed), d.now(), handed)
 		}
 		if len(refused) > 0 {
 			d.takeBack(ctx, refused)
@@ -130,7 +130,7 @@ func oldest(flights []*flight) time.Time {
 func (d *dispatcher) takeBack(ctx context.Context, flights []*flight) {
 	leases := make([]delay.Lease, len(flights))
 	for i, f := range flights {
-		leases[i] = delay.Lease{ID: f.id, Token: f.key.token}
+		leases[i] = f.lease
 	}
 	for began := d.now(); ; holdBack(ctx) {
 		_, err := d.queue.Undo(ctx, leases)

@@ -308,7 +308,7 @@ func (r *replicas) reconcile(ctx context.Context) {
 	for part := range slices.Chunk(r.acks.dispatcher.doubtful(), round) {
 		leases := make([]delay.Lease, len(part))
 		for i, f := range part {
-			leases[i] = delay.Lease{ID: f.id, Token: f.key.token}
+			leases[i] = f.lease
 		}
 		flying, err := r.queue.Flying(ctx, leases)
 		if err != nil {

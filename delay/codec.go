@@ -35,6 +35,8 @@ type Delivery struct {
 	Attempt, Serial int
 	// PushedAt and DueAt are of the push; a redelivery keeps them.
 	PushedAt, DueAt time.Time
+	// Lease is what Confirm and Return take, but for the TTR.
+	Lease Lease
 }
 
 // encodeTail gives the end of a job's record, which the push script completes, and the body to keep beside it.

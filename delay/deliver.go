@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -143,7 +144,7 @@ func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([]Re
 	results := make([]Reserved, len(wants))
 	for i, b := range asked {
 		if calls[i].err == nil {
-			results[b] = reservedOf(calls[i].reply, b, wants[b])
+			results[b] = reservedOf(calls[i].reply, owner, b, wants[b])
 		}
 	}
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([]Re
 	return results, nil
 }
 
-func reservedOf(reply any, bucket int, wants []Want) Reserved {
+func reservedOf(reply any, owner string, bucket int, wants []Want) Reserved {
 	replies := list(reply)
 	results := make([]ReservedTopic, len(wants))
 	if len(replies) != len(wants)+2 {
@@ -177,6 +178,7 @@ func reservedOf(reply any, bucket int, wants []Want) Reserved {
 				results[i].Unreadable = append(results[i].Unreadable, err)
 				continue
 			}
+			d.Lease = leaseOf(&d, int(base), owner)
 			results[i].Deliveries = append(results[i].Deliveries, d)
 		}
 	}
@@ -189,12 +191,28 @@ type Lease struct {
 	Token uint64
 	// TTR is the time to run that is left; zero: the job is removed, it was handed over.
 	TTR time.Duration
+	// value is what tries holds while the delivery is leased, and confirmed once it is certain; empty: not known.
+	value, confirmed string
+}
+
+// leaseOf gives the lease of a delivery, with the values of tries as reserve.lua and confirm.lua write them.
+func leaseOf(d *Delivery, base int, owner string) Lease {
+	var buffer [96]byte
+	value := append(strconv.AppendUint(buffer[:0], d.Push, 10), ' ')
+	value = append(strconv.AppendUint(value, d.Token, 10), ' ')
+	head := string(value)
+	tail := " " + strconv.Itoa(base) + " " + owner
+	return Lease{
+		ID: d.ID, Token: d.Token,
+		value:     head + strconv.Itoa(d.Serial-1) + tail + " l " + d.Topic,
+		confirmed: head + strconv.Itoa(d.Serial) + tail + " c " + d.Topic,
+	}
 }
 
 // Confirm makes deliveries certain. A false says that the lease was over or the job settled already.
 func (s *Store) Confirm(ctx context.Context, leases []Lease) ([]bool, error) {
 	return s.tell(ctx, confirmScript, leases, func(args []any, l Lease) []any {
-		return append(args, packID(l.ID), l.Token, l.TTR.Milliseconds())
+		return append(args, packID(l.ID), l.Token, l.TTR.Milliseconds(), l.value, l.confirmed)
 	})
 }
 

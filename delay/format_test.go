@@ -24,7 +24,7 @@ func TestUnknownOptions(t *testing.T) {
 	if err := decodeRecord(&got, record, ""); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Lease{})); diff != "" {
 		t.Error(diff)
 	}
 }

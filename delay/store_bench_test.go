@@ -10,13 +10,14 @@ import (
 	"github.com/dqbridge/dqbridge/internal/testenv"
 )
 
-// BenchmarkScripts takes jobs of one bucket through their lives in batches, and tells what a job costs Redis's main thread
-// on the way: redis-µs/push and so on.
+// BenchmarkScripts takes jobs through their lives in batches, and tells what a job costs Redis's main thread on the way:
+// redis-µs/push and so on. A batch is one pipeline, with a script for each bucket.
 func BenchmarkScripts(b *testing.B) {
-	for _, batch := range []int{1, 8, 32, 128} {
-		b.Run(strconv.Itoa(batch), func(b *testing.B) {
+	for _, row := range []struct{ batch, buckets int }{{1, 1}, {8, 1}, {128, 1}, {64, 8}, {1024, 8}} {
+		b.Run(fmt.Sprintf("%d in %d", row.batch, row.buckets), func(b *testing.B) {
+			batch := row.batch
 			redis := testenv.Redis(b, "--appendonly", "yes")
-			store := NewStore(redis.Client(), StoreOptions{Prefix: testenv.Prefix(b), Buckets: 1, MaxDelay: time.Hour})
+			store := NewStore(redis.Client(), StoreOptions{Prefix: testenv.Prefix(b), Buckets: row.buckets, MaxDelay: time.Hour})
 			shift := time.Duration(0)
 			store.shift = func() time.Duration { return shift }
 			spent := map[string]time.Duration{}
@@ -36,27 +37,41 @@ func BenchmarkScripts(b *testing.B) {
 				})
 				shift += 2 * time.Second
 				measure("promote", func() {
-					for range max(1, calls*batch/promoteBatch) {
-						if _, err := store.Promote(b.Context(), 0, nil); err != nil {
-							b.Fatal(err)
+					for bucket := range row.buckets {
+						for more := true; more; {
+							p, err := store.Promote(b.Context(), bucket, nil)
+							if err != nil {
+								b.Fatal(err)
+							}
+							more = p.More
 						}
 					}
 				})
 				var all [][]Delivery
 				measure("reserve", func() {
-					for range calls {
-						got, err := store.Reserve(b.Context(), "0-replica", [][]Want{{{Topic: "mail.eu", N: batch}}})
+					wants := make([][]Want, row.buckets)
+					for i := range wants {
+						wants[i] = []Want{{Topic: "mail.eu", N: max(1, batch/row.buckets)}}
+					}
+					for more := true; more; {
+						got, err := store.Reserve(b.Context(), "0-replica", wants)
 						if err != nil {
 							b.Fatal(err)
 						}
-						all = append(all, got[0].Topics[0].Deliveries)
+						var deliveries []Delivery
+						for _, bucket := range got {
+							deliveries = append(deliveries, bucket.Topics[0].Deliveries...)
+						}
+						all = append(all, deliveries)
+						more = len(deliveries) > 0
 					}
 				})
 				measure("confirm", func() {
 					for _, deliveries := range all {
 						leases := make([]Lease, len(deliveries))
 						for i, d := range deliveries {
-							leases[i] = Lease{ID: d.ID, Token: d.Token, TTR: time.Minute}
+							leases[i] = d.Lease
+							leases[i].TTR = time.Minute
 						}
 						if _, err := store.Confirm(b.Context(), leases); err != nil {
 							b.Fatal(err)

@@ -1,7 +1,7 @@
 -- bury makes jobs dead at once, in whatever state but dead they are.
 -- ARGV[3…]: for each job id, push, token, attempt, reason.
 -- Returns for each job the reply of flight.lua; outcomes: ok, same (this ack did it before), none, push, attempt, state.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local us = now()
 local replies = {}
 local letters = { delayed = 'd', ready = 'r', inflight = 'i' }

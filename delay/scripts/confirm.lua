@@ -1,37 +1,48 @@
 -- confirm makes leases certain: the attempt counts and the TTR starts; with a TTR of 0 the job is gone.
--- ARGV[3…]: for each job id, token, ms of TTR.
+-- ARGV[3…]: for each job id, token, ms of TTR, the value of tries of its lease, and the one it has from now on; the two are
+-- empty where the caller does not know them.
 -- Returns for each job 1 (also where this was done before), or 0 where its lease is over or it was settled already.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local ms = math.ceil(now() / 1000)
 local ids, replies = {}, {}
-for i = 3, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
-local values = redis.call('HMGET', tries, unpack(ids))
-local deadlines, notes, gone = {}, {}, {}
+for i = 3, #ARGV, 5 do ids[#ids + 1] = ARGV[i] end
+local values = call('HMGET', tries, unpack(ids))
+local deadlines, notes, gone, ends = {}, {}, {}, {}
+
+-- hold notes that a delivery is certain, with its new value of tries.
+local function hold(id, ttr, value)
+  ends[ttr] = ends[ttr] or int(ms + tonumber(ttr))
+  local at = #notes
+  deadlines[at + 1], deadlines[at + 2] = ends[ttr], id
+  notes[at + 1], notes[at + 2] = id, value
+end
+
 for i, id in ipairs(ids) do
-  local t = parse_try(values[i])
-  local ttr = tonumber(ARGV[i * 3 + 2])
-  replies[i] = t and t.token == ARGV[i * 3 + 1] and t.phase == 'c' and 1 or 0
-  if t and t.token == ARGV[i * 3 + 1] and t.phase == 'l' then
+  local at = i * 5 - 1
+  local token, ttr, lease = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  if lease ~= '' and lease == values[i] and ttr ~= '0' then
     replies[i] = 1
-    if ttr == 0 then
+    hold(id, ttr, ARGV[at + 3])
+  else
+    local t = parse_try(values[i])
+    local present = t and t.token == token
+    replies[i] = present and (t.phase == 'c' or t.phase == 'l') and 1 or 0
+    if present and t.phase == 'l' and ttr == '0' then
       gone[#gone + 1] = id
       count('i', t.topic, -1)
-    else
+    elseif present and t.phase == 'l' then
       t.n, t.phase = t.n + 1, 'c'
-      deadlines[#deadlines + 1] = int(ms + ttr)
-      deadlines[#deadlines + 1] = id
-      notes[#notes + 1] = id
-      notes[#notes + 1] = format_try(t)
+      hold(id, ttr, format_try(t))
     end
   end
 end
 if #notes > 0 then
-  redis.call('ZADD', running, unpack(deadlines))
-  redis.call('HSET', tries, unpack(notes))
+  call('ZADD', running, unpack(deadlines))
+  call('HSET', tries, unpack(notes))
 end
 if #gone > 0 then
   remove(gone)
-  redis.call('ZREM', running, unpack(gone))
+  call('ZREM', running, unpack(gone))
 end
 commit_counts()
 return replies

@@ -1,16 +1,16 @@
 -- expire looks through the head of a topic's list for ready jobs that are too late for their first delivery.
 -- KEYS[10]: the list. ARGV[3]: topic. ARGV[4]: entries to look at.
 -- Returns {id, value of tries, record, body, …} of the jobs that are dead now | the number of jobs that may expire later.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local us = now()
 local topic = ARGV[3]
 local died, later, seen = {}, 0, {}
-for _, id in ipairs(redis.call('LRANGE', KEYS[10], 0, tonumber(ARGV[4]) - 1)) do
-  local record = redis.call('HGET', pool, id)
+for _, id in ipairs(call('LRANGE', KEYS[10], 0, tonumber(ARGV[4]) - 1)) do
+  local record = call('HGET', pool, id)
   local push = record and record:match('^1o?e %S+ (%d+)')
   if push and not seen[id] and record:match('^%S+ (%S+)') == topic and state_of(id) == 'ready' then
     seen[id] = true
-    local t = parse_try(redis.call('HGET', tries, id)) or first_try(push, topic)
+    local t = parse_try(call('HGET', tries, id)) or first_try(push, topic)
     if t.n == t.base and expired(record, us / 1000) then
       t.reason = 'expired'
       land(id, t, 'r', nil, us)

@@ -2,21 +2,20 @@
 -- ARGV[3…]: for each job id, push ('' by id).
 -- Returns for each job one of: 0 not there | -1 the id belongs to another push now | the letter of its state (d, r, i,
 -- x), then the value of tries of the delivery that was in flight, or else the topic.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local ids, replies = {}, {}
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
-local values = redis.call('HMGET', tries, unpack(ids))
-local flying = redis.call('ZMSCORE', running, unpack(ids))
+local values = call('HMGET', tries, unpack(ids))
 local gone, seen, letters = {}, {}, { delayed = 'd', ready = 'r', dead = 'x', inflight = 'i' }
 
 -- found gives push, topic and state of an id, or nil where there is no such job.
 local function found(i, id)
-  local t = parse_try(values[i])
-  if t and flying[i] then return t.push, t.topic, 'inflight' end
-  local record = redis.call('HGET', pool, id)
+  local push, phase, topic = (values[i] or ''):match('^(%d+) %d+ %d+ %d+ %S+ (%a) (%S+)')
+  if phase == 'l' or phase == 'c' then return push, topic, 'inflight' end
+  local record = call('HGET', pool, id)
   if not record then return nil end
-  local topic, push = record:match('^%S+ (%S+) (%d+)')
-  return push or '', topic or '', state_of(id)
+  topic, push = record:match('^%S+ (%S+) (%d+)')
+  return push or '', topic or '', (state_of(id))
 end
 
 for i, id in ipairs(ids) do
@@ -31,13 +30,13 @@ for i, id in ipairs(ids) do
     gone[#gone + 1] = id
     replies[i] = letters[state] .. (state == 'inflight' and values[i] or topic)
     count(letters[state], topic, -1)
-    if state == 'delayed' then redis.call('ZREM', bucket, id) end
-    if state == 'dead' then redis.call('ZREM', dead, id) end
+    if state == 'delayed' then call('ZREM', bucket, id) end
+    if state == 'dead' then call('ZREM', dead, id) end
   end
 end
 if #gone > 0 then
   remove(gone)
-  redis.call('ZREM', running, unpack(gone))
+  call('ZREM', running, unpack(gone))
 end
 commit_counts()
 return replies

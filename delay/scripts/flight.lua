@@ -4,7 +4,7 @@
 -- hand_over removes a job without a TTR whose worker answers before its delivery was confirmed: it is gone with that.
 local function hand_over(id, t)
   remove({ id })
-  redis.call('ZREM', running, id)
+  call('ZREM', running, id)
   count('i', t.topic, -1)
   return 'none', nil, nil, nil, nil, format_try(t)
 end
@@ -13,9 +13,9 @@ end
 -- the same: none (with the tries value of a delivery that ended by this, last), push (the id belongs to another push
 -- now), attempt (an older delivery).
 local function flight(id, push, token, attempt)
-  local record = redis.call('HGET', pool, id)
+  local record = call('HGET', pool, id)
   if not record then return 'none' end
-  local t = parse_try(redis.call('HGET', tries, id))
+  local t = parse_try(call('HGET', tries, id))
   local topic, current, ttr = record:match('^1o?e? (%S+) (%d+) %d+ %d+ (%d+)')
   if not current then -- a replica of another version stored it, and may have delivered it
     topic, current = record:match('^%S+ (%S+)'), t and t.push or '0'

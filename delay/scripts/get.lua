@@ -4,12 +4,12 @@
 local replies = { (now()) }
 for i = 3, #ARGV do
   local id = ARGV[i]
-  local record = redis.call('HGET', pool, id)
+  local record = call('HGET', pool, id)
   if not record then
     replies[#replies + 1] = {}
   else
     local state, score = state_of(id)
-    replies[#replies + 1] = { id, state, tonumber(score), redis.call('HGET', tries, id) or '', record, body_of(id, record) }
+    replies[#replies + 1] = { id, state, tonumber(score), call('HGET', tries, id) or '', record, body_of(id, record) }
   end
 end
 return replies

@@ -4,15 +4,15 @@
 -- stays) | lost (in no set and in no list; it is delayed again where it is due later, else ready) | long (its list is too
 -- long to be searched) | unknown
 -- (a record of a format that is not known; it is left alone).
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local us = now()
 local mend, longest = ARGV[3] == '1', tonumber(ARGV[4])
 
 local function without_record(id)
-  local traces = redis.call('HEXISTS', tries, id) + redis.call('HEXISTS', bodies, id)
+  local traces = call('HEXISTS', tries, id) + call('HEXISTS', bodies, id)
   for _, set in ipairs({ bucket, running, dead }) do
-    if redis.call('ZSCORE', set, id) then traces = traces + 1 end
-    if mend then redis.call('ZREM', set, id) end
+    if call('ZSCORE', set, id) then traces = traces + 1 end
+    if mend then call('ZREM', set, id) end
   end
   if mend then remove({ id }) end
   return traces > 0 and 'orphan' or 'fine'
@@ -21,20 +21,20 @@ end
 local function with_record(id, topic, due)
   local sets = {}
   for _, set in ipairs({ running, bucket, dead }) do
-    if redis.call('ZSCORE', set, id) then sets[#sets + 1] = set end
+    if call('ZSCORE', set, id) then sets[#sets + 1] = set end
   end
   if #sets > 1 then
     for i = 2, #sets do
-      if mend then redis.call('ZREM', sets[i], id) end
+      if mend then call('ZREM', sets[i], id) end
     end
     return 'double'
   end
   if #sets == 1 then return 'fine' end
   local list = lists .. topic
-  if redis.call('LLEN', list) > longest then return 'long' end
-  if redis.call('LPOS', list, id) then return 'fine' end
+  if call('LLEN', list) > longest then return 'long' end
+  if call('LPOS', list, id) then return 'fine' end
   if mend and due > us / 1000 then
-    redis.call('ZADD', bucket, int(due), id)
+    call('ZADD', bucket, int(due), id)
   elseif mend then
     enlist('RPUSH', topic, { id }, us)
   end
@@ -43,7 +43,7 @@ end
 
 local replies = {}
 for i = 5, #ARGV do
-  local record = redis.call('HGET', pool, ARGV[i])
+  local record = call('HGET', pool, ARGV[i])
   local topic, due
   if record then topic, due = record:match('^1o?e? (%S+) %d+ %d+ (%d+) %d+') end
   if not record then

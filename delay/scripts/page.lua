@@ -10,10 +10,10 @@ local score, member, limit, wanted = ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[7
 -- after gives the rank of the first entry behind (score, member): entries of one score are in order of their members.
 local function after()
   if score == '-inf' then return 0 end
-  local low, high = redis.call('ZCOUNT', set, '-inf', '(' .. score), redis.call('ZCOUNT', set, '-inf', score)
+  local low, high = call('ZCOUNT', set, '-inf', '(' .. score), call('ZCOUNT', set, '-inf', score)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if redis.call('ZRANGE', set, middle, middle)[1] > member then high = middle else low = middle + 1 end
+    if call('ZRANGE', set, middle, middle)[1] > member then high = middle else low = middle + 1 end
   end
   return low
 end
@@ -26,11 +26,11 @@ local function without_body(record)
 end
 
 local start = after()
-local found = redis.call('ZRANGE', set, start, start + limit - 1, 'WITHSCORES')
+local found = call('ZRANGE', set, start, start + limit - 1, 'WITHSCORES')
 local ids, rows = {}, {}
 for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
 if #ids > 0 then
-  local records, values = redis.call('HMGET', pool, unpack(ids)), redis.call('HMGET', tries, unpack(ids))
+  local records, values = call('HMGET', pool, unpack(ids)), call('HMGET', tries, unpack(ids))
   for i, id in ipairs(ids) do
     score, member = found[i * 2], id
     local topic = records[i] and records[i]:match('^%S+ (%S+)')

@@ -5,36 +5,38 @@ local pool, bodies, bucket, running = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local tries, dead, topics, active, clock = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local lists, shift = ARGV[1], tonumber(ARGV[2])
 
-local function int(x) return string.format('%.0f', x) end
+local call = redis.call
+
+-- int writes a number of up to 2^53 without its fraction; '..' would round it to 14 digits.
+local function int(x) return string.format('%d', x) end
 
 -- behind gives the bucket's time where Redis's clock, us, is behind the last time given, and by how much it is ahead.
 -- After a step of over a second (another server, a clock put right) it runs on from the last time, a 64th slower, until
 -- Redis's clock has caught up. The field step of clock: that last time, and Redis's clock then.
 local function behind(us, last)
-  local from, since = (redis.call('HGET', clock, 'step') or ''):match('^(%d+) (-?%d+)$')
+  local from, since = (call('HGET', clock, 'step') or ''):match('^(%d+) (-?%d+)$')
   local slow = from and tonumber(from) + math.floor((us - tonumber(since)) * 63 / 64) or 0
-  if slow >= last then
-    if slow - last >= 1000 then redis.call('HSET', clock, 'now', int(slow)) end
-    return slow, slow - us
-  end
+  if slow >= last then return slow, slow - us end
   if last - us <= 1000000 then return last, 0 end
-  redis.call('HSET', clock, 'step', int(last) .. ' ' .. int(us))
+  call('HSET', clock, 'step', int(last) .. ' ' .. int(us))
   return last, last - us
 end
 
--- now gives the bucket's time, µs since 1970: Redis's clock, but never less than the last time given; and by how many µs
--- it is ahead of that clock.
-local function now()
-  local t = redis.call('TIME')
-  local us = t[1] * 1000000 + t[2] + shift * 1000
-  local last = tonumber(redis.call('HGET', clock, 'now') or 0)
-  if us < last then return behind(us, last) end
-  if us - last >= 1000 then redis.call('HSET', clock, 'now', int(us)) end
-  return us, 0
+-- now gives the bucket's time, µs since 1970: Redis's clock, but never less than the last time given; by how many µs it
+-- is ahead of that clock; and the bucket's counter of pushes and deliveries, from which it takes so many numbers.
+local function now(take)
+  local t = call('TIME')
+  local us, ahead = t[1] * 1000000 + t[2] + shift * 1000, 0
+  local kept = call('HMGET', clock, 'now', 'seq')
+  local last, number = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
+  if us < last then us, ahead = behind(us, last) end
+  if take then
+    call('HSET', clock, 'now', int(us), 'seq', int(number + take))
+  elseif us - last >= 1000 then
+    call('HSET', clock, 'now', int(us))
+  end
+  return us, ahead, number
 end
-
--- numbers takes n numbers from the bucket's counter, which only ever grows, and gives the one before the first.
-local function numbers(n) return redis.call('HINCRBY', clock, 'seq', n) - n end
 
 -- count notes a change of the number of jobs of a topic in a state (d, r, i, x); commit_counts writes all notes.
 local delta = {}
@@ -43,38 +45,48 @@ local function count(state, topic, n)
   delta[field] = (delta[field] or 0) + n
 end
 local function commit_counts()
-  local total = {}
+  local total, fields, set, zero = {}, {}, {}, {}
   for field, n in pairs(delta) do
     if n ~= 0 then
-      if redis.call('HINCRBY', topics, field, n) == 0 then redis.call('HDEL', topics, field) end
       local state = field:sub(1, 1)
-      total[state] = (total[state] or 0) + n
+      fields[#fields + 1], total[state] = field, (total[state] or 0) + n
     end
   end
+  if #fields == 0 then return end
   for state, n in pairs(total) do
-    if n ~= 0 then redis.call('HINCRBY', topics, state, n) end
+    if n ~= 0 then fields[#fields + 1], delta[state] = state, n end
   end
+  for i, kept in ipairs(call('HMGET', topics, unpack(fields))) do
+    local n = tonumber(kept or 0) + delta[fields[i]]
+    if n == 0 and #fields[i] > 1 then
+      zero[#zero + 1] = fields[i]
+    else
+      set[#set + 1], set[#set + 2] = fields[i], int(n)
+    end
+  end
+  if #set > 0 then call('HSET', topics, unpack(set)) end
+  if #zero > 0 then call('HDEL', topics, unpack(zero)) end
 end
 
 -- enlist puts ids on the end ('RPUSH') or the head ('LPUSH') of a topic's list. The field p:<topic> counts what left
 -- the head of the list since it was last empty, so that a page of it can go on where the last one ended.
 local function enlist(push, topic, ids, us)
-  if redis.call(push, lists .. topic, unpack(ids)) == #ids then
-    redis.call('ZADD', active, int(us / 1000), topic)
+  if call(push, lists .. topic, unpack(ids)) == #ids then
+    call('ZADD', active, int(us / 1000), topic)
   elseif push == 'LPUSH' then
-    redis.call('HINCRBY', topics, 'p:' .. topic, -#ids)
+    call('HINCRBY', topics, 'p:' .. topic, -#ids)
   end
 end
 
 -- behead takes the first n ids off a topic's list.
 local function behead(topic, n)
   if n == 0 then return end
-  redis.call('LPOP', lists .. topic, n)
-  if redis.call('EXISTS', lists .. topic) == 1 then
-    redis.call('HINCRBY', topics, 'p:' .. topic, n)
+  call('LTRIM', lists .. topic, n, -1)
+  if call('EXISTS', lists .. topic) == 1 then
+    call('HINCRBY', topics, 'p:' .. topic, n)
   else
-    redis.call('HDEL', topics, 'p:' .. topic)
-    redis.call('ZREM', active, topic)
+    call('HDEL', topics, 'p:' .. topic)
+    call('ZREM', active, topic)
   end
 end
 
@@ -90,18 +102,17 @@ local function parse_try(v)
     owner = owner, phase = phase, topic = topic, reason = reason }
 end
 local function format_try(t)
-  local v = t.push .. ' ' .. t.token .. ' ' .. int(t.n) .. ' ' .. int(t.base) .. ' ' .. t.owner .. ' ' .. t.phase .. ' ' .. t.topic
-  if t.reason and t.reason ~= '' then v = v .. ' ' .. t.reason end
-  return v
+  local reason = t.reason and t.reason ~= '' and ' ' .. t.reason or ''
+  return t.push .. ' ' .. t.token .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. t.owner .. ' ' .. t.phase .. ' ' .. t.topic .. reason
 end
 
 -- state_of gives the state of an id that has a record, and its score where it has one.
 local function state_of(id)
-  local score = redis.call('ZSCORE', running, id)
+  local score = call('ZSCORE', running, id)
   if score then return 'inflight', score end
-  score = redis.call('ZSCORE', bucket, id)
+  score = call('ZSCORE', bucket, id)
   if score then return 'delayed', score end
-  score = redis.call('ZSCORE', dead, id)
+  score = call('ZSCORE', dead, id)
   if score then return 'dead', score end
   return 'ready', '0'
 end
@@ -109,7 +120,7 @@ end
 -- body_of gives the body that is kept beside the record, or an empty string.
 local function body_of(id, record)
   if not record:find('^%d+o') then return '' end
-  return redis.call('HGET', bodies, id) or ''
+  return call('HGET', bodies, id) or ''
 end
 
 -- expired reports whether a job that was never delivered is later than it may be; only records flagged e can be, and of
@@ -122,9 +133,9 @@ end
 -- remove takes all traces of ids but those in the sets of their states.
 local function remove(ids)
   if #ids == 0 then return end
-  redis.call('HDEL', pool, unpack(ids))
-  redis.call('HDEL', bodies, unpack(ids))
-  redis.call('HDEL', tries, unpack(ids))
+  call('HDEL', pool, unpack(ids))
+  if call('EXISTS', bodies) == 1 then call('HDEL', bodies, unpack(ids)) end
+  call('HDEL', tries, unpack(ids))
 end
 
 -- pause_after gives the ms to wait after the delivery numbered attempt, or nil where that was the last one. A job of
@@ -145,18 +156,18 @@ end
 local function land(id, t, from, pause, us)
   local ms = us / 1000
   if not pause then
-    redis.call('ZADD', dead, int(ms), id)
+    call('ZADD', dead, int(ms), id)
     count('x', t.topic, 1)
   elseif pause > 0 then
-    redis.call('ZADD', bucket, int(math.ceil(ms) + pause), id)
+    call('ZADD', bucket, int(math.ceil(ms) + pause), id)
     count('d', t.topic, 1)
   else
     enlist('RPUSH', t.topic, { id }, us)
     count('r', t.topic, 1)
   end
-  if from == 'i' then redis.call('ZREM', running, id) end
-  if from == 'd' then redis.call('ZREM', bucket, id) end
-  redis.call('HSET', tries, id, format_try(t))
+  if from == 'i' then call('ZREM', running, id) end
+  if from == 'd' then call('ZREM', bucket, id) end
+  call('HSET', tries, id, format_try(t))
   count(from, t.topic, -1)
 end
 
@@ -169,7 +180,7 @@ end
 local function due_next()
   local next = -1
   for _, set in ipairs({ bucket, running }) do
-    local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+    local first = call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
     local us = first and tonumber(first) * 1000 or -1
     if us >= 0 and (next < 0 or us < next) then next = us end
   end

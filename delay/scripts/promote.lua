@@ -3,17 +3,17 @@
 -- Returns: µs now | µs of the next entry, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
 -- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
 -- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local us, ahead = now()
 local limit = tonumber(ARGV[3])
 local ready, ended, died, orphans = {}, {}, {}, 0
 
 local function records_of(ids)
   if #ids == 0 then return {} end
-  return redis.call('HMGET', pool, unpack(ids))
+  return call('HMGET', pool, unpack(ids))
 end
 
-local due = redis.call('ZRANGEBYSCORE', bucket, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+local due = call('ZRANGEBYSCORE', bucket, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
 local groups, paused = {}, {}
 for i = 4, #ARGV do paused[ARGV[i]] = true end
 
@@ -26,7 +26,7 @@ for i, record in ipairs(records_of(due)) do
   local topic, push
   if record then topic, push = record:match('^%S+ (%S+)'), record:match('^1o?e? %S+ (%d+)') end
   local t = topic and not paused[topic] and expired(record, us / 1000) and
-    (parse_try(redis.call('HGET', tries, due[i])) or first_try(push, topic))
+    (parse_try(call('HGET', tries, due[i])) or first_try(push, topic))
   if t and t.n == t.base then
     t.reason = 'expired'
     land(due[i], t, 'd', nil, us)
@@ -35,7 +35,7 @@ for i, record in ipairs(records_of(due)) do
     groups[topic] = groups[topic] or {}
     table.insert(groups[topic], due[i])
   elseif record then
-    redis.call('ZADD', dead, int(us / 1000), due[i])
+    call('ZADD', dead, int(us / 1000), due[i])
   else
     orphans = orphans + 1
   end
@@ -46,11 +46,11 @@ for topic, ids in pairs(groups) do
   count('r', topic, #ids)
   ready[#ready + 1] = topic
 end
-if #due > 0 then redis.call('ZREM', bucket, unpack(due)) end
+if #due > 0 then call('ZREM', bucket, unpack(due)) end
 
-local late = redis.call('ZRANGEBYSCORE', running, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+local late = call('ZRANGEBYSCORE', running, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
 local records = records_of(late)
-local values = #late > 0 and redis.call('HMGET', tries, unpack(late)) or {}
+local values = #late > 0 and call('HMGET', tries, unpack(late)) or {}
 for i, id in ipairs(late) do
   local t = parse_try(values[i])
   if not records[i] or not t then
@@ -60,7 +60,7 @@ for i, id in ipairs(late) do
     else
       orphans = orphans + 1
     end
-    redis.call('ZREM', running, id)
+    call('ZREM', running, id)
   else
     ended[#ended + 1] = values[i]
     local pause = 0

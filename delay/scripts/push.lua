@@ -9,13 +9,13 @@
 local seen = KEYS[10]
 local first, width = 4, seen and 8 or 6
 local n = (#ARGV - first + 1) / width
-local number = numbers(n)
-local us = now()
+local us, _, number = now(n)
 local ms, up = math.floor(us / 1000), math.ceil(us / 1000)
+local up_text = int(up)
 
 local ids = {}
 for i = 1, n do ids[i] = ARGV[first + (i - 1) * width] end
-local known = redis.call('HMGET', pool, unpack(ids))
+local known = call('HMGET', pool, unpack(ids))
 local replies, fresh, records, outside, delayed, groups = { us }, {}, {}, {}, {}, {}
 
 local function due_of(when)
@@ -36,26 +36,29 @@ end
 -- clear makes room for a job that takes the place of a stored one; listed says that its list may keep the id.
 local function clear(id, old, listed)
   local state, topic = old[1], old[3]
-  if state == 'delayed' then redis.call('ZREM', bucket, id) end
-  if state == 'dead' then redis.call('ZREM', dead, id) end
-  redis.call('HDEL', tries, id)
-  redis.call('HDEL', bodies, id)
+  if state == 'delayed' then call('ZREM', bucket, id) end
+  if state == 'dead' then call('ZREM', dead, id) end
+  call('HDEL', tries, id)
+  call('HDEL', bodies, id)
   count(({ delayed = 'd', ready = 'r', dead = 'x' })[state], topic, -1)
   return state == 'ready' and listed
 end
 
 -- store notes what to write for a job; listed says that its id stands in the topic's list already.
 local function store(i, at, due, pushed, listed)
-  local id, topic, flags = ARGV[at], ARGV[at + 1], ARGV[at + 3]
-  if flags:find('o') then
-    outside[#outside + 1], outside[#outside + 2] = id, ARGV[at + 5]
+  local id, topic, flags, when = ARGV[at], ARGV[at + 1], ARGV[at + 3], int(due)
+  if flags ~= '' then
+    if flags:find('o') then outside[#outside + 1], outside[#outside + 2] = id, ARGV[at + 5] end
+    flags = flags:gsub('[rg]', '')
   end
-  records[#records + 1] = id
-  records[#records + 1] = '1' .. flags:gsub('[rg]', '') .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. int(pushed) .. ' '
-    .. int(due) .. ' ' .. ARGV[at + 4]
+  local filed = #records
+  records[filed + 1] = id
+  records[filed + 2] = '1' .. flags .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. (pushed == up and up_text or int(pushed))
+    .. ' ' .. when .. ' ' .. ARGV[at + 4]
   count(due > ms and 'd' or 'r', topic, 1)
   if due > ms then
-    delayed[#delayed + 1], delayed[#delayed + 2] = int(due), id
+    local waiting = #delayed
+    delayed[waiting + 1], delayed[waiting + 2] = when, id
   elseif not listed then
     groups[topic] = groups[topic] or {}
     table.insert(groups[topic], id)
@@ -68,7 +71,7 @@ end
 local function known_marks()
   local marks = {}
   for i = 1, n do marks[i] = ARGV[first + i * width - 1] end
-  return redis.call('ZMSCORE', seen, unpack(marks))
+  return call('ZMSCORE', seen, unpack(marks))
 end
 local noted, marks, again = {}, {}, seen and known_marks()
 
@@ -91,7 +94,7 @@ for i = 1, n do
     replies[i + 1] = old
     if old[3] == topic and not ARGV[at + 3]:find('g') then note(at) end
   elseif old and old[1] == 'inflight' then
-    local t = parse_try(redis.call('HGET', tries, id))
+    local t = parse_try(call('HGET', tries, id))
     replies[i + 1] = t and t.phase == 'l' and { 'leased', 0, topic } or old
   elseif due - ms > tonumber(ARGV[3]) + 1 then
     replies[i + 1] = 'far'
@@ -105,11 +108,11 @@ for i = 1, n do
   end
 end
 
-if #records > 0 then redis.call('HSET', pool, unpack(records)) end
-if #outside > 0 then redis.call('HSET', bodies, unpack(outside)) end
-if #delayed > 0 then redis.call('ZADD', bucket, unpack(delayed)) end
+if #records > 0 then call('HSET', pool, unpack(records)) end
+if #outside > 0 then call('HSET', bodies, unpack(outside)) end
+if #delayed > 0 then call('ZADD', bucket, unpack(delayed)) end
 for topic, list in pairs(groups) do enlist('RPUSH', topic, list, us) end
 -- Behind the jobs: a mark whose job was not stored would lose it.
-if #marks > 0 then redis.call('ZADD', seen, unpack(marks)) end
+if #marks > 0 then call('ZADD', seen, unpack(marks)) end
 commit_counts()
 return replies

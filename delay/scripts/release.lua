@@ -1,7 +1,7 @@
 -- release ends a flight on the worker's word: the job comes again, now or later, or is dead after its last attempt.
 -- ARGV[3…]: for each job id, push, token, attempt, ms of delay ('' the job's backoff).
 -- Returns for each job the reply of flight.lua; outcomes: ok, same (this ack did it before), none, push, attempt, state.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local us = now()
 local replies = {}
 for i = 3, #ARGV, 5 do

@@ -15,14 +15,14 @@ end
 -- refile rewrites the first due time of a job that was never delivered. What another version wrote stays as it is.
 local function refile(id, record, due)
   local head, rest = record:match('^(1o?e? %S+ %d+ %d+ )%d+( .*)$')
-  if head then redis.call('HSET', pool, id, head .. int(due) .. rest) end
+  if head then call('HSET', pool, id, head .. int(due) .. rest) end
 end
 
 local function move(id, record, topic, state, due)
-  local t = parse_try(redis.call('HGET', tries, id))
+  local t = parse_try(call('HGET', tries, id))
   if not t or t.n == t.base then refile(id, record, due) end
   if due > ms then
-    redis.call('ZADD', bucket, int(due), id)
+    call('ZADD', bucket, int(due), id)
     if state == 'ready' then
       count('r', topic, -1)
       count('d', topic, 1)
@@ -31,7 +31,7 @@ local function move(id, record, topic, state, due)
   end
   if state == 'delayed' then
     enlist('RPUSH', topic, { id }, us)
-    redis.call('ZREM', bucket, id)
+    call('ZREM', bucket, id)
     count('d', topic, -1)
     count('r', topic, 1)
   end
@@ -40,14 +40,14 @@ end
 
 for i = 4, #ARGV, 2 do
   local id = ARGV[i]
-  local record = redis.call('HGET', pool, id)
+  local record = call('HGET', pool, id)
   local due = due_of(ARGV[i + 1])
   if not record then
     replies[#replies + 1] = { 'none', 'unknown', 0, '' }
   else
     local topic = record:match('^%S+ (%S+)')
     local state, score = state_of(id)
-    local t = state == 'inflight' and parse_try(redis.call('HGET', tries, id))
+    local t = state == 'inflight' and parse_try(call('HGET', tries, id))
     if t and t.phase == 'l' then
       replies[#replies + 1] = { 'leased', state, 0, topic }
     elseif state == 'inflight' or state == 'dead' then

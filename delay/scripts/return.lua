@@ -1,11 +1,11 @@
 -- return gives leases back, since nobody listened: the jobs are ready again, at the head of their list, no attempt counts.
 -- ARGV[3…]: for each job id, token.
 -- Returns for each job 1, or 0 where its lease is over, confirmed or settled.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local us = now()
 local ids, replies = {}, {}
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
-local values = redis.call('HMGET', tries, unpack(ids))
+local values = call('HMGET', tries, unpack(ids))
 local notes, groups, back = {}, {}, {}
 for i = #ids, 1, -1 do
   local id, t = ids[i], parse_try(values[i])
@@ -23,15 +23,15 @@ end
 for topic, list in pairs(groups) do
   enlist('LPUSH', topic, list, us)
   -- A list that held only this lease has been ready since its first job was due, not since now.
-  local record = redis.call('HGET', pool, list[#list])
+  local record = call('HGET', pool, list[#list])
   local due = record and record:match('^%S+ %S+ %d+ %d+ (%d+)')
-  if due then redis.call('ZADD', active, 'LT', due, topic) end
+  if due then call('ZADD', active, 'LT', due, topic) end
   count('r', topic, #list)
   count('i', topic, -#list)
 end
 if #back > 0 then
-  redis.call('ZREM', running, unpack(back))
-  redis.call('HSET', tries, unpack(notes))
+  call('ZREM', running, unpack(back))
+  call('HSET', tries, unpack(notes))
 end
 commit_counts()
 return replies

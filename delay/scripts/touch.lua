@@ -1,7 +1,7 @@
 -- touch starts the TTR of a delivery again.
 -- ARGV[3…]: for each job id, push, token, attempt.
 -- Returns for each job the reply of flight.lua; outcomes: ok, none, push, attempt, state.
-redis.call('ZREM', running, '')
+call('ZREM', running, '')
 local us = now()
 local replies = {}
 for i = 3, #ARGV, 4 do
@@ -12,8 +12,8 @@ for i = 3, #ARGV, 4 do
   if ttr > 0 then
     certain(t)
     score = math.ceil(us / 1000) + ttr
-    redis.call('ZADD', running, int(score), id)
-    redis.call('HSET', tries, id, format_try(t))
+    call('ZADD', running, int(score), id)
+    call('HSET', tries, id, format_try(t))
   end
   replies[#replies + 1] = reply(outcome, state, score, gone)
 end
