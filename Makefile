@@ -68,6 +68,7 @@ beanstalkd:
 
 lint: $(LINTER) ## run golangci-lint as CI does (the first time builds it: some minutes)
 	$(LINTER) run --timeout 15m ./...
+	cd bench && $(LINTER) run --timeout 15m ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI)/golangci-lint:
 	GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -46,7 +46,7 @@ func (r *Run) drain(ctx context.Context, jobs int) (Figure, error) {
 		return Figure{}, err
 	}
 	ended := r.Now()
-	earliest, begun, _ := t.span(jobs)
+	earliest, begun := t.span(jobs)
 	f := Figure{Jobs: jobs, Workers: r.Workers, Seconds: ended.Sub(earliest).Seconds(), Lateness: t.lateness(0, jobs)}
 	f.PerSecond = float64(jobs) / f.Seconds
 	f.FromFirst = float64(jobs) / ended.Sub(begun).Seconds()

@@ -75,21 +75,18 @@ func (t *tally) check(f *Figure, n int) {
 	}
 }
 
-// span is from the earliest due moment to the first and the last delivery of the first n jobs.
-func (t *tally) span(n int) (earliest, begun, ended time.Time) { //nolint:nonamedreturns // three of one type
-	var from, to int64
+// span gives the earliest due moment of the first n jobs, and their first delivery.
+func (t *tally) span(n int) (time.Time, time.Time) {
+	var due, delivered int64
 	for i := range n {
-		if i == 0 || t.due[i].Before(earliest) {
-			earliest = t.due[i]
+		if at := t.due[i].UnixNano(); due == 0 || at < due {
+			due = at
 		}
-		if at := t.first[i].Load(); at != 0 {
-			if from == 0 || at < from {
-				from = at
-			}
-			to = max(to, at)
+		if at := t.first[i].Load(); at != 0 && (delivered == 0 || at < delivered) {
+			delivered = at
 		}
 	}
-	return earliest, time.Unix(0, from), time.Unix(0, to)
+	return time.Unix(0, due), time.Unix(0, delivered)
 }
 
 // lateness is of what was delivered of jobs from to n; nil where nothing was.

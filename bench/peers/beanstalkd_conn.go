@@ -84,7 +84,10 @@ func (p *bsPipe) write() {
 			p.fail(err)
 			return
 		}
-		p.spare <- command // there is room for as many as there are slots
+		select {
+		case p.spare <- command:
+		default: // one more was made while none was spare
+		}
 	}
 }
 
