@@ -55,6 +55,22 @@ func (c *comparison) run(ctx context.Context) error {
 	return errors.Join(c.failed...)
 }
 
+// read takes the figures of earlier runs.
+func (c *comparison) read(files []string) error {
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var figures []load.Figure
+		if err := json.Unmarshal(data, &figures); err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		c.figures = append(c.figures, figures...)
+	}
+	return nil
+}
+
 // preload starts all peers at once and fills them.
 func (c *comparison) preload(ctx context.Context, dir string) (func(), error) {
 	stop := func() {
@@ -141,7 +157,7 @@ func (c *comparison) progress(f load.Figure) {
 	if f.Bytes != 0 {
 		fmt.Fprintf(&b, " %.0f bytes a job", f.Bytes)
 	} else {
-		fmt.Fprintf(&b, " %.0f jobs/s, %.1f µs", f.PerSecond, f.CPU)
+		fmt.Fprintf(&b, " %.0f jobs/s, %.1f µs, others %.0f%%", f.PerSecond, f.CPU, 100*f.Others)
 	}
 	if f.Lateness != nil {
 		fmt.Fprintf(&b, ", late p50 %.2f p99 %.2f ms", f.Lateness.P50, f.Lateness.P99)

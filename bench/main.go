@@ -43,7 +43,12 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	c := &comparison{options: o, peers: all, works: works, now: time.Now, log: os.Stderr}
-	failure := c.run(ctx)
+	var failure error
+	if len(o.from) > 0 {
+		failure = c.read(o.from)
+	} else {
+		failure = c.run(ctx)
+	}
 	if err := c.publish(os.Stdout); err != nil {
 		return errors.Join(failure, err)
 	}

@@ -17,7 +17,7 @@ import (
 // options are those of the command line.
 type options struct {
 	binary, binary2, nats string
-	env, env2             list
+	env, env2, from       list
 	again, explain        bool
 	peerNames, workNames  string
 	workers               string
@@ -57,6 +57,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.sizes.Pending, "pending", 0, "other jobs that are pending throughout: servers are then started once and not flushed")
 	f.StringVar(&o.dir, "dir", os.TempDir(), "where the servers keep what they store")
 	f.StringVar(&o.json, "json", "", "write all figures to this file")
+	f.Var(&o.from, "from", "`file` of an earlier -json: print the tables and pictures of its figures and measure nothing; may be repeated")
 	f.StringVar(&o.svg, "svg", "", "write the pictures throughput.svg and lateness.svg to this folder")
 	f.BoolVar(&o.explain, "explain", false, "print what each peer runs with, and why, and measure nothing")
 	if err := f.Parse(args); err != nil {

@@ -18,11 +18,16 @@ const tick = 10 * time.Millisecond
 type meter struct {
 	pids map[string]int
 	from map[string]time.Duration
+	// busy and all are those of the machine at the start.
+	busy, all float64
 }
 
 func startMeter(pids map[string]int) (*meter, error) {
 	m := &meter{pids: pids}
 	var err error
+	if m.busy, m.all, err = machineCPU(); err != nil {
+		return nil, err
+	}
 	m.from, err = m.read()
 	return m, err
 }
@@ -33,12 +38,19 @@ func (m *meter) stop(f *Figure, jobs int) error {
 	if err != nil {
 		return err
 	}
+	busy, all, err := machineCPU()
+	if err != nil {
+		return err
+	}
 	f.CPU, f.CPUOf = 0, make(map[string]float64, len(to))
+	f.Others = (busy - m.busy) / max(all-m.all, 1)
 	for name, used := range to {
 		each := float64((used - m.from[name]).Microseconds()) / float64(max(jobs, 1))
 		f.CPUOf[name] = each
 		f.CPU += each
+		f.Others -= (used - m.from[name]).Seconds() / max((all-m.all)*tick.Seconds(), 1)
 	}
+	f.Others = max(f.Others, 0)
 	return nil
 }
 
@@ -79,4 +91,29 @@ func processCPU(pid int) (time.Duration, error) {
 		ticks += n
 	}
 	return time.Duration(ticks) * tick, nil
+}
+
+// machineCPU is how many ticks the processors of this machine were busy, and how many there were, since it started.
+func machineCPU() (float64, float64, error) {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	const idle, wait, guest = 3, 4, 8 // counted after the name; guests are in the others already
+	var busy, all float64
+	for i, field := range bytes.Fields(line)[1:] {
+		n, err := strconv.ParseFloat(string(field), 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("read CPU of the machine: %w", err)
+		}
+		if i >= guest {
+			break
+		}
+		all += n
+		if i != idle && i != wait {
+			busy += n
+		}
+	}
+	return busy, all, nil
 }

@@ -19,6 +19,8 @@ type Figure struct {
 	// CPU is µs a job of all processes together, and CPUOf of each; "client" is the load generator.
 	CPU   float64            `json:"cpu_us_per_job"`
 	CPUOf map[string]float64 `json:"cpu_us_per_job_of,omitempty"`
+	// Others is the share of the machine that was used by what is no part of the run: the more, the less a rate means.
+	Others float64 `json:"others"`
 	// Lateness is of first deliveries, where there were any.
 	Lateness *Spread `json:"lateness,omitempty"`
 	// Bytes are those of one pending job.

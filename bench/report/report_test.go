@@ -28,7 +28,7 @@ func sample() []load.Figure {
 	for round := 1; round <= 3; round++ {
 		up := float64(round)
 		all = append(all,
-			load.Figure{Work: "push", Peer: "dqbridge", Round: round, Jobs: 1000, PerSecond: 20_000 * up, CPU: 10, CPUOf: map[string]float64{"bridge": 4, "client": 6}},
+			load.Figure{Work: "push", Peer: "dqbridge", Round: round, Jobs: 1000, PerSecond: 20_000 * up, CPU: 10, Others: 0.25, CPUOf: map[string]float64{"bridge": 4, "client": 6}},
 			load.Figure{Work: "push", Peer: "asynq", Round: round, Jobs: 1000, PerSecond: 10_000 * up, CPU: 20, Lost: 1},
 			load.Figure{Work: "drain", Peer: "dqbridge", Round: round, Workers: 1, Jobs: 1000, PerSecond: 100 * up, FromFirst: 110 * up},
 			load.Figure{Work: "drain", Peer: "dqbridge", Round: round, Workers: 2, Jobs: 1000, PerSecond: 200 * up, FromFirst: 210 * up},
@@ -47,8 +47,8 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| dqbridge | 40.0k (20.0k–60.0k) | 1.00 (1.00–1.00) | 10.0 (10.0–10.0) | 1.00 (1.00–1.00) | bridge 4.00, client 6.00 | clean |",
-		"| asynq | 20.0k (10.0k–30.0k) | 2.00 (2.00–2.00) | 20.0 (20.0–20.0) | 2.00 (2.00–2.00) |  | 0.1% lost |",
+		"| dqbridge | 40.0k (20.0k–60.0k) | 1.00 (1.00–1.00) | 10.0 (10.0–10.0) | 1.00 (1.00–1.00) | bridge 4.00, client 6.00 | 25% | clean |",
+		"| asynq | 20.0k (10.0k–30.0k) | 2.00 (2.00–2.00) | 20.0 (20.0–20.0) | 2.00 (2.00–2.00) |  | 0% | 0.1% lost |",
 		"| dqbridge | 2 | 400 (200–600) | 420 (210–630) |", // the better number of workers
 		"pushed 400 a second only",
 		"90% early",

@@ -77,7 +77,7 @@ func columnsOf(rows []Group) []column {
 			spread("earliest ms", func(f load.Figure) float64 { return late(f).Min }))
 	}
 	return append(columns, spread("CPU µs a job", cpu), ratio(first, "CPU to "+first.Peer+"'s", cpu),
-		column{"of it", cpuOf}, column{"check", check})
+		column{"of it", cpuOf}, column{"others on the machine", others}, column{"check", check})
 }
 
 func cpu(f load.Figure) float64     { return f.CPU }
@@ -137,6 +137,11 @@ func cpuOf(g *Group) string {
 		parts = append(parts, name+" "+number(g.median(of)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// others is how much of the machine belonged to somebody else.
+func others(g *Group) string {
+	return fmt.Sprintf("%.0f%%", 100*g.median(func(f load.Figure) float64 { return f.Others }))
 }
 
 // check says what should not have been, in all rounds together.
