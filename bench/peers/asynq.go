@@ -13,7 +13,7 @@ import (
 var asynqOptions = []Option{
 	{"push", "64 goroutines with one client, 64 connections", "its client makes one round trip a job and has no other way: batches there are none"},
 	{"workers", "1 or 4 servers in one process", "a server dequeues on one goroutine; the best number counts"},
-	{"Concurrency", "64", "handlers at once in a server: 20 and 256 are not better"},
+	{"Concurrency", "64", "handlers at once in a server: they do nothing, so it is its one goroutine that dequeues which is to be kept busy"},
 	{"TaskCheckInterval", "5ms", "the default of 1s is how long an idle server sleeps: good for late jobs only"},
 	{"DelayedTaskCheckInterval", "50ms", "the default of 5s makes jobs up to 5s late"},
 	{"Retention", "0", "a finished task is removed"},

@@ -18,7 +18,7 @@ var beanstalkdOptions = []Option{
 	{"-f", "1000", "synced each second, as the append-only file of Redis is; the default is 50 ms"},
 	{"delays", "whole seconds from the put", "the protocol knows no others: the due moment is that of the put plus the delay"},
 	{"push", "one connection, 64 puts in flight; batches: two connections, 512 puts in flight each", "as JetStream"},
-	{"workers", "1, 2 or 4 connections, up to 128 reserves and deletes in one write while jobs are ready, else one blocking reserve", "one command a round trip is several times slower; the best number counts"},
+	{"workers", "1, 2 or 4 connections, up to 128 reserves and deletes in one write while jobs are ready, else one blocking reserve", "commands in one write share its system calls and its round trip; the best number counts"},
 }
 
 const (

@@ -17,7 +17,7 @@ var jetStreamOptions = []Option{
 	{"retention", "work queue", "what is acked is removed, as in a queue"},
 	{"schedule", "one subject a job, @at, one target subject in the same stream", "what ADR-51 offers for a message that is due once"},
 	{"push", "one connection, 64 publishes in flight; batches: two connections, 512 publishes in flight each", "many in flight is its fastest confirmed way"},
-	{"workers", "1, 2 or 4 connections on one pull consumer, 5,000 messages asked for at once, acks published", "a fetch by fetch consumer is slower; the best number counts"},
+	{"workers", "1, 2 or 4 connections on one pull consumer, 5,000 messages asked for at once, acks published", "asked for well ahead, so that no worker waits for its pull; the best number counts"},
 	{"max_ack_pending", "20000", "as the window of dqbridge"},
 }
 

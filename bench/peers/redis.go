@@ -18,7 +18,7 @@ var redisOptions = []Option{
 	{"appendonly", "yes", "durable, as a store of jobs must be"},
 	{"appendfsync", "everysec", "the usual setting, and what the other stores are set to: at most a second is lost in a crash"},
 	{"save", "", "no snapshots beside the append-only file"},
-	{"auto-aof-rewrite-min-size", "4gb", "a rewrite forks once in a while: it would fall into some rounds and not into others"},
+	{"auto-aof-rewrite-min-size", "4gb", "a rewrite forks once in a while: it would fall into some rounds and not into others. JetStream and beanstalkd tidy up as they go, which is a small advantage of the peers on Redis"},
 }
 
 // redisServer is a redis-server child with a client to look at it.
