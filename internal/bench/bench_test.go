@@ -29,6 +29,11 @@ func against(t *testing.T, faults testenv.Faults) (bench.Options, chan string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := nc.Subscribe(prefix+".admin.topics", func(msg *nats.Msg) {
+		msg.Respond([]byte(`{"code":200,"message":"","data":{"topics":[],"cursor":""}}`))
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +104,7 @@ func TestLost(t *testing.T) {
 	if r.Lost != 50 || r.Faults() == nil {
 		t.Errorf("%d lost of 50, faults %v", r.Lost, r.Faults())
 	}
-	if len(purges) != 6 { // two topics, three states
+	if len(purges) != 8 { // two topics, four states
 		t.Errorf("%d purges", len(purges))
 	}
 	o.Jobs = 100 // more than may be under way
