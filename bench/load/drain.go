@@ -28,7 +28,7 @@ func (r *Run) drain(ctx context.Context, jobs int) (Figure, error) {
 		return Figure{}, err
 	}
 	defer stop()
-	due := r.Now().Add(time.Second + time.Duration(jobs)*time.Second/drainPush).Truncate(time.Second).Add(time.Second)
+	due := r.Now().Add(2*time.Second + time.Duration(jobs)*time.Second/drainPush).Truncate(time.Second).Add(time.Second)
 	if err = r.dueAt(ctx, t, jobs, due); err != nil {
 		return Figure{}, err
 	}

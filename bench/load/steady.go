@@ -8,9 +8,10 @@ import (
 
 const (
 	steadyDelay = time.Second
-	steadyWarm  = 4 * time.Second
+	// steadyWarm is the longest warm-up: it ends as soon as as many jobs were delivered as may be under way.
+	steadyWarm = 30 * time.Second
 	// steadyMost bounds the tally: jobs a second that no peer reaches here.
-	steadyMost = 150_000
+	steadyMost = 100_000
 )
 
 // Steady pushes jobs with a delay of one second in the fastest way, delivers and acks them, all at once, as fast as it
@@ -55,7 +56,11 @@ func Steady(ctx context.Context, r *Run) (Figure, error) {
 
 // steadyPart measures what is delivered after a warm-up.
 func (r *Run) steadyPart(ctx context.Context, t *tally, length time.Duration) (Figure, error) {
-	if err := r.until(ctx, r.Now().Add(steadyWarm)); err != nil {
+	latest := r.Now().Add(steadyWarm)
+	err := wait(ctx, 20*time.Millisecond, "the loop has turned once", func() (bool, error) {
+		return t.delivered.Load() >= int64(r.Sizes.Outstanding) || r.Now().After(latest), nil
+	})
+	if err != nil {
 		return Figure{}, err
 	}
 	m, err := startMeter(r.Peer.Processes())
@@ -63,7 +68,7 @@ func (r *Run) steadyPart(ctx context.Context, t *tally, length time.Duration) (F
 		return Figure{}, err
 	}
 	began, from := r.Now(), t.delivered.Load()
-	if err := r.until(ctx, began.Add(length)); err != nil {
+	if err = r.until(ctx, began.Add(length)); err != nil {
 		return Figure{}, err
 	}
 	f := Figure{Jobs: int(t.delivered.Load() - from), Seconds: r.Now().Sub(began).Seconds()}

@@ -15,8 +15,8 @@ type tally struct {
 	// tag starts the bodies of this run alone, so that what an earlier one left over is told apart.
 	tag []byte
 	// due is written by the pusher before the job goes in; first and times by workers, many at once.
-	due   []time.Time
-	first []atomic.Int64 // Unix nanoseconds of the first delivery, 0: none yet
+	due   []int64        // Unix nanoseconds, without the pointers of a time.Time for the garbage collector to follow
+	first []atomic.Int64 // the same of the first delivery, 0: none yet
 	times []atomic.Int32
 	// delivered counts jobs, strangers what is not of this run.
 	delivered, strangers atomic.Int64
@@ -27,7 +27,7 @@ const digits = 8
 
 func newTally(now func() time.Time, tag string, jobs, size int) *tally {
 	t := &tally{
-		now: now, tag: []byte(tag + " "), due: make([]time.Time, jobs),
+		now: now, tag: []byte(tag + " "), due: make([]int64, jobs),
 		first: make([]atomic.Int64, jobs), times: make([]atomic.Int32, jobs),
 	}
 	t.body = append(append([]byte(nil), t.tag...), bytes.Repeat([]byte("x"), size)...)[:size]
@@ -36,7 +36,7 @@ func newTally(now func() time.Time, tag string, jobs, size int) *tally {
 
 // give is the body of job i, good until the next call, and notes when it is due.
 func (t *tally) give(i int, due time.Time) []byte {
-	t.due[i] = due
+	t.due[i] = due.UnixNano()
 	copy(t.body[len(t.tag):], fmt.Appendf(nil, "%0*d ", digits, i))
 	return t.body
 }
@@ -69,7 +69,7 @@ func (t *tally) check(f *Figure, n int) {
 		case times > 1:
 			f.Twice++
 		}
-		if at := t.first[i].Load(); at != 0 && at < t.due[i].UnixNano() {
+		if at := t.first[i].Load(); at != 0 && at < t.due[i] {
 			f.Early++
 		}
 	}
@@ -79,8 +79,8 @@ func (t *tally) check(f *Figure, n int) {
 func (t *tally) span(n int) (time.Time, time.Time) {
 	var due, delivered int64
 	for i := range n {
-		if at := t.due[i].UnixNano(); due == 0 || at < due {
-			due = at
+		if due == 0 || t.due[i] < due {
+			due = t.due[i]
 		}
 		if at := t.first[i].Load(); at != 0 && (delivered == 0 || at < delivered) {
 			delivered = at
@@ -94,7 +94,7 @@ func (t *tally) lateness(from, n int) *Spread {
 	late := make([]time.Duration, 0, n-from)
 	for i := from; i < n; i++ {
 		if at := t.first[i].Load(); at != 0 {
-			late = append(late, time.Duration(at-t.due[i].UnixNano()))
+			late = append(late, time.Duration(at-t.due[i]))
 		}
 	}
 	if len(late) == 0 {
