@@ -23,6 +23,31 @@ func (c *crash) nth(at testenv.Moment, n int) <-chan struct{} {
 	})
 }
 
+// A replica is killed at the n-th request of its life, on a store that nobody has used before: the next one serves.
+func TestKilledAtItsStart(t *testing.T) {
+	t.Parallel()
+	const most = 12
+	for name, at := range moments {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCrash(t)
+			c.workers(1, c.ackSync)
+			for n := 1; n <= most; n++ {
+				c.strike()
+				c.redis.Client().FlushAll(c.ctx)
+				caught := c.nth(at, n)
+				c.victim = c.replica(c.behind()...)
+				c.kill(caught)
+				c.start()
+				job := c.job(n, "", "60s")
+				c.insist(job)
+				testenv.Eventually(t, slack, func() bool { return c.history.IsFinished(job.ID) }, "a job is finished")
+			}
+			c.settled(5 * time.Second)
+		})
+	}
+}
+
 // A replica is killed at the n-th request to Redis from a push on. The push is repeated until it is confirmed, and each
 // job comes, whatever was stored before.
 func TestKilledInAPush(t *testing.T) {

@@ -36,7 +36,12 @@ func newCrash(t *testing.T) *crash {
 // start starts a replica behind the proxy, the next one that is killed.
 func (c *crash) start() {
 	c.t.Helper()
-	c.victim = c.serving("DQ_BUCKETS=1", "DQ_REDIS_URL=redis://"+c.proxy.Addr()+"/0")
+	c.victim = c.serving(c.behind()...)
+}
+
+// behind is the configuration of a replica behind the proxy.
+func (c *crash) behind() []string {
+	return []string{"DQ_BUCKETS=1", "DQ_REDIS_URL=redis://" + c.proxy.Addr() + "/0"}
 }
 
 // succeed starts a replica that lives.

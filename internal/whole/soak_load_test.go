@@ -21,12 +21,12 @@ const (
 	mostBatches = 250
 )
 
-// batchesPerSecond gives how many pushes a second make a rate of jobs.
-func batchesPerSecond(rate int) int { return min(rate, mostBatches) }
+// batch is how many jobs one push has, so that a rate is made.
+func batch(rate int) int { return (rate + mostBatches - 1) / mostBatches }
 
 // pushBatch pushes the i-th array of jobs, once: nobody knows what became of those without an answer.
 func (s *soak) pushBatch(i int) {
-	n := max(*soakRate/mostBatches, 1)
+	n := batch(*soakRate)
 	random := rand.New(rand.NewPCG(s.seed, uint64(i)))
 	var list bytes.Buffer
 	now := time.Now()

@@ -64,7 +64,7 @@ func TestSoak(t *testing.T) {
 		one.WaitFor("bridge serves", startWithin)
 	}
 	s.workers(4, s.work)
-	stop := s.flow(batchesPerSecond(*soakRate), s.pushBatch)
+	stop := s.flow(*soakRate/batch(*soakRate), s.pushBatch)
 	for over := time.Now().Add(*soakFor); time.Now().Before(over) && !t.Failed(); {
 		s.pause(rest + time.Duration(s.random.Int64N(int64(calm))))
 		s.strike()
