@@ -1,7 +1,10 @@
 package whole_test
 
 import (
+	"regexp"
+	"slices"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/dqbridge/dqbridge/internal/testenv"
@@ -64,13 +67,27 @@ var soakFaults = []soakFault{
 	}},
 }
 
+// chosenFaults gives those whose names match.
+func chosenFaults(t *testing.T, pattern string) []soakFault {
+	t.Helper()
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := slices.DeleteFunc(slices.Clone(soakFaults), func(f soakFault) bool { return !match.MatchString(f.name) })
+	if len(chosen) == 0 {
+		t.Fatalf("no fault matches %q", pattern)
+	}
+	return chosen
+}
+
 // strike makes the next fault. All of them come before any comes again.
 func (s *soak) strike() {
 	s.t.Helper()
 	if s.deck == nil {
-		s.deck = s.random.Perm(len(soakFaults))
+		s.deck = s.random.Perm(len(s.faults))
 	}
-	fault := soakFaults[s.deck[0]]
+	fault := s.faults[s.deck[0]]
 	if s.deck = s.deck[1:]; len(s.deck) == 0 {
 		s.deck = nil
 	}

@@ -18,6 +18,7 @@ import (
 var (
 	soakFor  = flag.Duration("soak", 15*time.Second, "how long TestSoak runs")
 	soakRate = flag.Int("soak.rate", 300, "how many jobs a second TestSoak pushes")
+	soakOf   = flag.String("soak.faults", ".", "a pattern: which faults TestSoak makes")
 	soakSeed = flag.Uint64("soak.seed", 0, "which faults come when in TestSoak; 0: others each time")
 )
 
@@ -27,7 +28,8 @@ type soak struct {
 
 	seed     uint64
 	random   *rand.Rand // of the faults
-	deck     []int      // the faults that come before any comes again
+	faults   []soakFault
+	deck     []int // the faults that come before any comes again
 	replicas []*soaked
 	// incidents are the faults so far.
 	incidents []whole.Incident
@@ -54,7 +56,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("to have these faults again: -soak.seed %d", seed)
 	r := newRig(t, "always")
 	r.patience, r.ackPatience = 10*time.Second, soakTTR // shorter ones would make load of their own in an outage
-	s := &soak{rig: r, seed: seed, random: rand.New(rand.NewPCG(seed, 0))}
+	s := &soak{rig: r, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), faults: chosenFaults(t, *soakOf)}
 	for range replicas {
 		one := &soaked{proxy: testenv.NewProxy(t, r.redis.Addr())}
 		s.replicas = append(s.replicas, one)

@@ -29,6 +29,11 @@ func (i Incident) explains(a Again, lasting, slack time.Duration) bool {
 	return i.From.Before(a.At) && i.To.Add(slack).After(a.Before) && i.To.Add(lasting+slack).After(a.At)
 }
 
+// distance is how far the incident was from the delivery before, when something must have happened.
+func (i Incident) distance(a Again) time.Duration {
+	return max(0, i.From.Sub(a.Before), a.Before.Sub(i.To))
+}
+
 // effect is what came of all incidents of one name.
 type effect struct {
 	times                         int
@@ -48,7 +53,19 @@ func (e *effect) count(a Again) {
 	}
 }
 
-// Trace finds for each delivery that came again the incident that explains it, the last one of several, and tells of all
+// cause gives the nearest incident that explains a delivery, or nil.
+func cause(a Again, incidents []Incident, lasting, slack time.Duration) *Incident {
+	var nearest *Incident
+	for n := range incidents {
+		i := &incidents[n]
+		if i.explains(a, lasting, slack) && (nearest == nil || i.distance(a) < nearest.distance(a)) {
+			nearest = i
+		}
+	}
+	return nearest
+}
+
+// Trace finds for each delivery that came again the incident that explains it, the nearest of several, and tells of all
 // incidents in a table. Lasting is the longest of leases and TTRs, slack what a busy machine needs more. The second
 // result are the deliveries that nothing explains.
 func (h *History) Trace(report *Report, incidents []Incident, lasting, slack time.Duration) (string, []Again) {
@@ -70,20 +87,13 @@ func (h *History) Trace(report *Report, incidents []Incident, lasting, slack tim
 	}
 	var unexplained []Again
 	for _, a := range report.Again {
-		name := nobody
-		for _, i := range incidents {
-			if i.explains(a, lasting, slack) {
-				name = i.Name
-			}
-		}
-		switch {
-		case a.Left:
-			name = left
-		case name == nobody:
+		if a.Left {
+			effects[left].count(a)
+		} else if i := cause(a, incidents, lasting, slack); i != nil {
+			effects[i.Name].count(a)
+		} else {
 			unexplained = append(unexplained, a)
-			continue
 		}
-		effects[name].count(a)
 	}
 	last := &effect{}
 	for _, a := range unexplained {
