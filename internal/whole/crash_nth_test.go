@@ -57,10 +57,11 @@ func TestKilledInAPush(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCrash(t)
+			c.patience = 500 * time.Millisecond
 			c.workers(1, c.ackSync)
 			for n := 1; n <= most; n++ {
 				caught := c.nth(at, n)
-				job := c.job(n, "3s", "60s")
+				job := c.job(n, late, "60s")
 				job.ID = fmt.Sprintf("push-%d", n)
 				c.pushing.Go(func() { c.insist(job) })
 				c.kill(caught)

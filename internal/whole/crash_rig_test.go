@@ -27,7 +27,6 @@ type crash struct {
 func newCrash(t *testing.T) *crash {
 	t.Helper()
 	r := newRig(t, "no")
-	r.patience = 500 * time.Millisecond
 	c := &crash{rig: r, proxy: testenv.NewProxy(t, r.redis.Addr()), scripts: readScripts(t)}
 	c.start()
 	return c
@@ -86,10 +85,14 @@ func (c *crash) job(i int, delay, ttr client.Value) client.Job {
 	return client.Job{ID: fmt.Sprintf("job-%06d", i), Topic: "crash", Delay: delay, TTR: ttr}
 }
 
-// insistAll pushes all jobs, each in a goroutine of its own, until they are confirmed; landed waits for that.
-func (c *crash) insistAll(delay, ttr client.Value) {
+// late is a delay long enough that a job is not done before its push is repeated.
+const late client.Value = "6s"
+
+// insistLate pushes all jobs, each in a goroutine of its own, until they are confirmed; landed waits for that.
+func (c *crash) insistLate() {
+	c.patience = 500 * time.Millisecond
 	for i := range crashJobs {
-		c.pushing.Go(func() { c.insist(c.job(i, delay, ttr)) })
+		c.pushing.Go(func() { c.insist(c.job(i, late, "60s")) })
 	}
 }
 

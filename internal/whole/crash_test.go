@@ -45,7 +45,7 @@ func TestCrashPoints(t *testing.T) {
 func pushNotAnswered(c *crash) {
 	c.workers(1, c.ackSync)
 	caught := c.catch(testenv.BeforeReply, "push")
-	c.insistAll("3s", "60s")
+	c.insistLate()
 	c.kill(caught)
 	c.succeed()
 	c.landed()
@@ -58,7 +58,7 @@ func pushNotAnswered(c *crash) {
 func pushNotStored(c *crash) {
 	c.workers(1, c.ackSync)
 	caught := c.catch(testenv.BeforeRequest, "push")
-	c.insistAll("3s", "60s")
+	c.insistLate()
 	c.kill(caught)
 	c.succeed()
 	c.landed()
