@@ -2,4 +2,5 @@
 
 package testenv
 
-const raceDetector = false
+// RaceDetector says whether tests and binary have the race detector, which makes them several times slower.
+const RaceDetector = false

@@ -189,7 +189,7 @@ const module = "github.com/dqbridge/dqbridge"
 
 func goBuild(path string, flags ...string) error {
 	args := append([]string{"build", "-o", path}, flags...)
-	if raceDetector {
+	if RaceDetector {
 		args = append(args, "-race")
 	}
 	out, err := exec.Command("go", append(args, module)...).CombinedOutput()
