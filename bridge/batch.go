@@ -33,6 +33,7 @@ func (d *dispatcher) open(r request, results []delay.Reserved, leased time.Time,
 	b := &batch{owner: owner, leased: leased, passed: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	r.each(func(t *topic) { t.backlog = false })
 	for bucket, parts := range r.parts {
 		for i, p := range parts {
 			if results[bucket].Topics == nil {
@@ -41,6 +42,7 @@ func (d *dispatcher) open(r request, results []delay.Reserved, leased time.Time,
 			}
 			got := &results[bucket].Topics[i]
 			b.clock = got.Clock
+			p.topic.backlog = p.topic.backlog || got.Left > 0
 			if got.Left == 0 && p.topic.hints[bucket] == p.hint {
 				p.topic.hints[bucket] = 0
 			}

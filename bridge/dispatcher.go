@@ -39,7 +39,7 @@ type dispatcher struct {
 	mu      sync.Mutex
 	owner   string // of this replica; changes when it gets another slot
 	topics  map[string]*topic
-	turns   []*topic
+	turns   queues
 	flights map[flightKey]*flight
 	stopped bool
 	paused  map[string]bool

@@ -1,18 +1,8 @@
 package bridge
 
-import (
-	"time"
-
-	"github.com/dqbridge/dqbridge/delay"
-)
+import "time"
 
 const (
-	// turn is how many jobs a topic gets at once while others wait; alone it gets up to round.
-	turn  = 256
-	round = 1024
-	// unheardTurn is how many a topic gets at first, until it is known whether somebody listens: a thousand new topics
-	// without listeners must not fill the rounds.
-	unheardTurn = 16
 	// firstProbe and lastProbe bound the pause between two tries to deliver to a topic without listeners.
 	firstProbe = 20 * time.Millisecond
 	lastProbe  = time.Second
@@ -40,6 +30,8 @@ type topic struct {
 	expiring bool
 	// queued says that the topic waits for its turn.
 	queued bool
+	// backlog says that more was ready than the topic got at its last turn.
+	backlog bool
 	// silent says that nobody listened at the last delivery; then one job at a time is tried, after pauses.
 	silent bool
 	pause  time.Duration
@@ -87,84 +79,6 @@ func (t *topic) share(n int, add func(bucket, n int)) {
 			t.next = (b + 1) % len(t.hints)
 		}
 	}
-}
-
-// request is one round of reserving: what is wanted of whom, and the hints it began with.
-type request struct {
-	wants [][]delay.Want
-	parts [][]part // beside wants
-}
-
-type part struct {
-	topic *topic
-	hint  uint64
-	// n is how many jobs are for subscribers, pops how many for waiters.
-	n, pops int
-}
-
-// demand is how many jobs a topic could hand out now: to subscribers, up to limit, and to waiting pops.
-// The caller holds mu.
-func (d *dispatcher) demand(t *topic, limit int) (int, int) {
-	if d.paused[t.name] {
-		return 0, 0
-	}
-	pops := len(t.waiters) - t.popping
-	subscribers := min(d.window-t.out, limit)
-	switch {
-	case t.silent && !t.due:
-		subscribers = 0
-	case t.silent:
-		subscribers = min(subscribers, 1)
-	case t.listening == nil:
-		subscribers = min(subscribers, unheardTurn)
-	}
-	return max(subscribers, 0), max(min(pops, round), 0)
-}
-
-// plan takes topics in turn, notes what to reserve for them, and gives that and how many jobs it is: 0 when nothing is to
-// be done. The caller holds mu.
-func (d *dispatcher) plan() (request, int) {
-	r, n := request{wants: make([][]delay.Want, d.buckets), parts: make([][]part, d.buckets)}, 0
-	for waiting := len(d.turns); waiting > 0 && n < round; waiting-- {
-		t := d.turns[0]
-		d.turns = d.turns[1:]
-		t.queued = false
-		limit := round - n
-		if len(d.turns) > 0 {
-			limit = min(limit, turn)
-		}
-		subscribers, pops := d.demand(t, limit)
-		if subscribers > 0 && t.hinted() {
-			t.due = false // a probe is one; who listens has no pause
-		}
-		// The hints may be gone since the topic was queued: only what is really asked for counts as out.
-		t.share(subscribers+pops, func(b, jobs int) {
-			forPops := min(pops, jobs)
-			pops -= forPops
-			n += jobs
-			t.out += jobs - forPops
-			t.popping += forPops
-			r.wants[b] = append(r.wants[b], delay.Want{Topic: t.name, N: jobs})
-			r.parts[b] = append(r.parts[b], part{topic: t, hint: t.hints[b], n: jobs - forPops, pops: forPops})
-		})
-	}
-	if len(d.turns) == 0 {
-		d.turns = nil
-	}
-	return r, n
-}
-
-// enqueue gives a topic its turn where it has something to do. The caller holds mu.
-func (d *dispatcher) enqueue(t *topic) {
-	if t.queued || d.stopped || !t.hinted() {
-		return
-	}
-	if subscribers, pops := d.demand(t, 1); subscribers+pops == 0 {
-		return
-	}
-	t.queued = true
-	d.turns = append(d.turns, t)
-	d.nudge()
 }
 
 // silence notes that nobody listens on a topic: it rests, longer each time. The caller holds mu.

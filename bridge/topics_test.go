@@ -24,7 +24,7 @@ func TestPlanWithoutHintsTakesNoWindow(t *testing.T) {
 		t.Fatalf("planned %d, out is %d", n, d.topics["t"].out)
 	}
 	d.ready(1, "t")
-	if r, n := d.plan(); n != 10 || len(r.wants[1]) != 1 || d.topics["t"].out != 10 {
+	if r, n := d.plan(); n != unheardTurn || len(r.wants[1]) != 1 || d.topics["t"].out != n {
 		t.Fatalf("planned %d %+v, out is %d", n, r.wants, d.topics["t"].out)
 	}
 }

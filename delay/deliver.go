@@ -43,7 +43,7 @@ type Promotion struct {
 	Died  []DeadJob
 	// Next is how long until the next job or deadline is due; negative: there is none.
 	Next time.Duration
-	// More says that a batch was full: there is more to do at once.
+	// More says that a batch was full: there is a backlog. Then Next is of the first entry that is not due.
 	More bool
 	// Orphans is the number of ids that had no record and were dropped.
 	Orphans int

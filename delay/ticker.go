@@ -16,6 +16,9 @@ const (
 	staleSlack    = 1000
 	compactBlocks = 50
 	maxPause      = time.Second
+	// backlogPause, for each bucket there is, is the pause between two batches of a backlog: all buckets together promote up
+	// to 64,000 jobs a second, more than is delivered, and leave Redis to the deliveries and to what becomes due meanwhile.
+	backlogPause = 4 * time.Millisecond
 )
 
 // ticker promotes the due jobs of one bucket. It sleeps until the next due time that it knows of, at most tick.
@@ -88,35 +91,34 @@ func (t *ticker) run(ctx context.Context) {
 	}
 }
 
-// promote goes on while there is more to do and gives how long to sleep.
+// promote makes ready what is due, a batch of it, and gives how long to sleep.
 func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
-	for {
-		asked := t.now()
-		p, err := t.store.Promote(ctx, t.bucket, t.sink.Paused())
-		if err != nil {
-			return 0, err
-		}
-		answered := t.now()
-		t.lastRun.Store(answered.UnixNano())
-		t.ahead.Store(int64(p.Ahead))
-		if by := t.clock.look(asked, answered, p.Clock, p.Ahead); by != 0 {
-			t.sink.Jumped(t.bucket, by)
-		}
-		t.report(p)
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		if p.More {
-			continue
-		}
-		if err := t.look(ctx); err != nil {
-			return 0, err
-		}
-		if p.Next >= 0 && p.Next < t.tick {
-			return p.Next, nil
-		}
-		return t.tick - rand.N(t.tick/10), nil
+	asked := t.now()
+	p, err := t.store.Promote(ctx, t.bucket, t.sink.Paused())
+	if err != nil {
+		return 0, err
 	}
+	answered := t.now()
+	t.lastRun.Store(answered.UnixNano())
+	t.ahead.Store(int64(p.Ahead))
+	if by := t.clock.look(asked, answered, p.Clock, p.Ahead); by != 0 {
+		t.sink.Jumped(t.bucket, by)
+	}
+	t.report(p)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if err := t.look(ctx); err != nil {
+		return 0, err
+	}
+	longest := t.tick - rand.N(t.tick/10)
+	if p.More {
+		longest = min(longest, backlogPause*time.Duration(t.store.Buckets()))
+	}
+	if p.Next >= 0 && p.Next < longest {
+		return p.Next, nil
+	}
+	return longest, nil
 }
 
 func (t *ticker) report(p Promotion) {

@@ -1,6 +1,6 @@
 -- promote makes ready what is due, and what was leased or delivered and not settled in time.
--- ARGV[3]: at most so many of each. ARGV[4…]: topics that are paused: their jobs do not expire.
--- Returns: µs now | µs of the next entry, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
+-- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4…]: topics that are paused: their jobs do not expire.
+-- Returns: µs now | µs of the next entry that is not due, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
 -- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
 -- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock.
 call('ZREM', running, '')
@@ -14,6 +14,15 @@ local function records_of(ids)
 end
 
 local due = call('ZRANGEBYSCORE', bucket, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+if #due == limit then
+  -- A backlog: what became due just now does not wait behind all of it.
+  local before = {}
+  for _, id in ipairs(due) do before[id] = true end
+  local fresh = call('ZRANGEBYSCORE', bucket, int(math.floor(us / 1000) - 5000), int(math.floor(us / 1000)), 'LIMIT', 0, limit / 4)
+  for _, id in ipairs(fresh) do
+    if not before[id] then due[#due + 1] = id end
+  end
+end
 local groups, paused = {}, {}
 for i = 4, #ARGV do paused[ARGV[i]] = true end
 
@@ -78,5 +87,10 @@ for i, id in ipairs(late) do
 end
 
 commit_counts()
-local more = (#due == limit or #late == limit) and 1 or 0
-return { us, due_next(), more, ready, ended, died, orphans, ahead }
+-- Where more is due already, the next entry is the first that is not.
+local more, next = (#due >= limit or #late == limit) and 1 or 0
+if more == 1 then
+  next = call('ZRANGEBYSCORE', bucket, '(' .. int(math.floor(us / 1000)), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  next = next and tonumber(next) * 1000 or -1
+end
+return { us, next or due_next(), more, ready, ended, died, orphans, ahead }

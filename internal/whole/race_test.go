@@ -1,0 +1,5 @@
+//go:build race
+
+package whole_test
+
+const raceDetector = true
