@@ -164,16 +164,16 @@ func writeOverlay(dir string, change map[string]func(text string) string) (strin
 	replace := make(map[string]string)
 	for name, changed := range change {
 		source := filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(name))
-		before, err := os.ReadFile(source)
-		if err != nil {
-			return "", err
+		before, readErr := os.ReadFile(source)
+		if readErr != nil {
+			return "", readErr
 		}
 		after := changed(string(before))
 		if after == string(before) {
 			return "", fmt.Errorf("the variant of %s is the same", name)
 		}
 		replace[source] = filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		if err := os.WriteFile(replace[source], []byte(after), 0o600); err != nil {
+		if err = os.WriteFile(replace[source], []byte(after), 0o600); err != nil {
 			return "", err
 		}
 	}

@@ -177,7 +177,7 @@ func (r *rig) floods(perSecond, size int) func() int {
 func (r *rig) inTime(since time.Time, soon time.Duration) {
 	r.t.Helper()
 	for {
-		latest := r.lateness("loud", 50, 500*time.Millisecond)
+		latest := r.lateness(50, 500*time.Millisecond)
 		if latest.max < 250*time.Millisecond {
 			r.t.Logf("jobs are in time %v after Redis is back: %v", time.Since(since).Round(time.Millisecond), latest)
 			return
@@ -200,8 +200,9 @@ func (l latenesses) String() string {
 }
 
 // lateness pushes jobs of a topic of their own for a while, at a rate, and gives how late they come.
-func (r *rig) lateness(topic string, perSecond int, while time.Duration) latenesses {
+func (r *rig) lateness(perSecond int, while time.Duration) latenesses {
 	r.t.Helper()
+	const topic = "loud"
 	nc := r.connect()
 	var mu sync.Mutex
 	var late []time.Duration
@@ -300,16 +301,16 @@ func TestOthersAreInTime(t *testing.T) {
 		},
 		"topics without listeners": func(r *rig) {
 			r.fill(10_000, func(i int) string { return fmt.Sprintf(`{"id":"silent-%d","topic":"silent.%d"}`, i, i) })
-			r.t.Logf("while all are tried for the first time: %v", r.lateness("loud", 100, 3*time.Second))
+			r.t.Logf("while all are tried for the first time: %v", r.lateness(100, 3*time.Second))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, "no")
 			p := r.serving("DQ_HTTP_ADDR=127.0.0.1:0", "DQ_SHUTDOWN_TIMEOUT=1s")
-			r.lateness("loud", 100, 100*time.Millisecond) // a topic that has its worker before
+			r.lateness(100, 100*time.Millisecond) // a topic that has its worker before
 			load(r)
-			late := r.lateness("loud", 100, 4*time.Second)
+			late := r.lateness(100, 4*time.Second)
 			t.Logf("%v; %v", late, usageOf(t, p))
 			if late.p99 > limit {
 				t.Errorf("others are late: %v", late)
@@ -360,7 +361,7 @@ func TestOverdueJobsAfterAnOutage(t *testing.T) {
 	}
 	began := time.Now()
 	next := r.serving("DQ_SHUTDOWN_TIMEOUT=1s")
-	late := r.lateness("loud", 100, 2*time.Second)
+	late := r.lateness(100, 2*time.Second)
 	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
 	defer cancel()
 	select {

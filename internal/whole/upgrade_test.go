@@ -110,8 +110,9 @@ func TestOldVersionKeepsNewOptions(t *testing.T) {
 	}
 	for _, id := range []string{"run", "released", "touched"} {
 		r.request("admin.run", fmt.Sprintf(`{"id":%q}`, id))
-		if msg, err := messages.NextMsg(10 * time.Second); err != nil || msg.Header.Get("Dq-Id") != id || msg.Header.Get("A") != "b" {
-			t.Fatalf("delivered %v (%v)", msg, err)
+		msg, late := messages.NextMsg(10 * time.Second)
+		if late != nil || msg.Header.Get("Dq-Id") != id || msg.Header.Get("A") != "b" {
+			t.Fatalf("delivered %v (%v)", msg, late)
 		}
 	}
 	r.request("release", `{"id":"released"}`)
