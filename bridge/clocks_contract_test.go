@@ -19,7 +19,7 @@ func (c *hostClock) set(off time.Duration) { c.off.Store(int64(off)) }
 // change nothing: due times, TTRs and leases are Redis's.
 func TestHostClocksOff(t *testing.T) {
 	t.Parallel()
-	const ttr, late = 2*time.Second - heard, 2 * time.Second
+	const ttr, late = 2*time.Second - heard, 8 * time.Second // late is of a busy machine; the clocks are an hour off
 	for name, step := range map[string]time.Duration{"all the time": 0, "one is set ahead": time.Hour, "one is set back": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

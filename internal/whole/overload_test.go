@@ -287,7 +287,8 @@ func (r *rig) fill(n int, job func(i int) string) {
 // However much waits, and whoever does not take it, jobs of other topics come in time.
 func TestOthersAreInTime(t *testing.T) {
 	t.Parallel()
-	const limit = 500 * time.Millisecond // on a machine that does other things, with the race detector; alone it is 20 ms
+	// A machine that does other things is late without any load too: that counts several times.
+	const limit, times = 250 * time.Millisecond, 10
 	for name, load := range map[string]func(r *rig){
 		"many ready jobs and a slow worker": func(r *rig) {
 			const each = 20 * time.Millisecond
@@ -308,12 +309,12 @@ func TestOthersAreInTime(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, "no")
 			p := r.serving("DQ_HTTP_ADDR=127.0.0.1:0", "DQ_SHUTDOWN_TIMEOUT=1s")
-			r.lateness(100, 100*time.Millisecond) // a topic that has its worker before
+			alone := r.lateness(100, time.Second)
 			load(r)
 			late := r.lateness(100, 4*time.Second)
-			t.Logf("%v; %v", late, usageOf(t, p))
-			if late.p99 > limit {
-				t.Errorf("others are late: %v", late)
+			t.Logf("%v; without the load %v; %v", late, alone, usageOf(t, p))
+			if late.p99 > limit+times*alone.p99 {
+				t.Errorf("others are late: %v; without the load %v", late, alone)
 			}
 			r.end(p)
 		})
