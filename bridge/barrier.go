@@ -123,26 +123,22 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 	heard := make(map[*topic]bool)
 	noStreams := d.captures.none()
 	for _, f := range b.flights {
-		landed := d.flights[f.key] != f
 		denied := f.pop == "" && d.link.deniedSince(d.subjects.ready(f.topic.name), b.refusals)
 		if denied {
 			d.metrics.errors.WithLabelValues("publish: denied").Inc()
 		}
-		unheard := f.silent || denied
+		unheard, capture := f.silent || denied, d.capture(f, noStreams)
 		f.sorted = true
-		capture := d.capture(f, noStreams)
-		switch {
-		case f.dropped:
+		switch d.fate(b, f, unheard, capture) {
+		case fateOver:
 			continue
-		case f.settling, landed && b.err == nil && !unheard:
+		case fateSettled:
 			settled = append(settled, f)
-		case landed:
-			continue // its lease ran out, or somebody removed the job
-		case !f.answered && !f.taken && (b.err != nil || unheard):
+		case fateBack:
 			back = append(back, f)
-		case f.ttr == 0 && (capture == captureConfirms || capture == captureUnknown):
-			d.awaiting[f.key] = f // its stream has the last word
-		default:
+		case fateAwaits:
+			d.awaiting[f.key] = f
+		case fateCertain:
 			certain = append(certain, f)
 		}
 		// A pop says nothing of subscribers, neither does a batch that failed, and a stream speaks for itself.
@@ -152,6 +148,40 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 	}
 	d.draw(b, heard)
 	return certain, settled, back
+}
+
+// fate is what a decided batch comes to for one delivery.
+type fate int
+
+const (
+	// fateOver: it could not be sent, its lease ran out, or somebody removed the job.
+	fateOver fate = iota
+	// fateSettled: it was delivered and is settled already.
+	fateSettled
+	// fateBack: it was not delivered.
+	fateBack
+	// fateAwaits: its stream has the last word.
+	fateAwaits
+	// fateCertain: it was delivered.
+	fateCertain
+)
+
+// fate decides on one delivery. The caller holds mu.
+func (d *dispatcher) fate(b *batch, f *flight, unheard bool, c capture) fate {
+	landed := d.flights[f.key] != f
+	switch {
+	case f.dropped:
+		return fateOver
+	case f.settling, landed && b.err == nil && !unheard:
+		return fateSettled
+	case landed:
+		return fateOver
+	case !f.answered && !f.taken && (b.err != nil || unheard):
+		return fateBack
+	case f.ttr == 0 && (c == captureConfirms || c == captureUnknown):
+		return fateAwaits
+	}
+	return fateCertain
 }
 
 // draw takes the conclusions of a batch for its topics. A silent topic of which nothing was learned is tried again.

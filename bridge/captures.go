@@ -254,10 +254,11 @@ func askJetStream(ctx context.Context, link *Link, subject string, request, answ
 	if refused.Error == nil {
 		return nil
 	}
-	switch refused.Error.ErrorCode {
-	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+	code := refused.Error.ErrorCode
+	if code == jetstream.JSErrCodeJetStreamNotEnabled || code == jetstream.JSErrCodeJetStreamNotEnabledForAccount {
 		return errNoJetStream
-	case jetstream.JSErrCodeStreamNotFound:
+	}
+	if code == jetstream.JSErrCodeStreamNotFound {
 		return errNoStream
 	}
 	return fmt.Errorf("ask %s: %s", subject, refused.Error.Description)

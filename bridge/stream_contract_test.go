@@ -111,7 +111,7 @@ func TestPushesWhileNoBridgeRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	const jobs = 500
-	r.publishMany(t, jobs, numbered("t", ""))
+	r.publishMany(t, jobs, numbered)
 	w := r.member(t, r.nc, "t", "workers")
 	r.start(t)
 	for _, d := range w.await(t, jobs) {
@@ -132,8 +132,13 @@ func TestPushStreamOutcomes(t *testing.T) {
 	for _, row := range []struct {
 		payload, code, text string
 	}{
-		{`{`, "400", "JSON"}, {``, "400", "empty"}, {`null`, "400", "payload"}, {`[]`, "400", "array"},
-		{"\xff\xfe", "400", "payload"}, {`{"topic":"*"}`, "400", "topic"}, {strings.Repeat("[", 900_000), "400", ""},
+		{`{`, "400", "JSON"},
+		{``, "400", "empty"},
+		{`null`, "400", "payload"},
+		{`[]`, "400", "array"},
+		{"\xff\xfe", "400", "payload"},
+		{`{"topic":"*"}`, "400", "topic"},
+		{strings.Repeat("[", 900_000), "400", ""},
 		{`{"topic":"t","body":"` + strings.Repeat("x", 1_000_000) + `"}`, "413", "body"},
 		{`{"id":"held","topic":"u"}`, "409", "held"},
 	} {
@@ -262,7 +267,7 @@ func TestPushStreamWhileRedisIsAway(t *testing.T) {
 	w := r.handle(t, "t", func(d *delivery) { _ = d.Ack() })
 	const jobs, away = 2000, 12 * time.Second
 	redisWay.Cut()
-	r.publishMany(t, jobs, numbered("t", ""))
+	r.publishMany(t, jobs, numbered)
 	for over := time.Now().Add(away); time.Now().Before(over); pause(t, 500*time.Millisecond) {
 		if info := r.consumer(t); info.AckFloor.Stream != 0 || info.NumRedelivered != 0 {
 			t.Fatalf("while Redis is away: ack floor %d, %d sent again", info.AckFloor.Stream, info.NumRedelivered)
@@ -294,7 +299,7 @@ func TestPushStreamOnASlowRedis(t *testing.T) {
 		if i%11 == 0 {
 			return `{"topic":"t"}`
 		}
-		return numbered("t", "")(i)
+		return numbered(i)
 	})
 	r.drained(t)
 	redisWay.Heal()
@@ -312,7 +317,7 @@ func TestPushStreamShutdown(t *testing.T) {
 	w := r.member(t, r.nc, "t", "workers")
 	redisWay.Cut()
 	const jobs = 300
-	r.publishMany(t, jobs, numbered("t", ""))
+	r.publishMany(t, jobs, numbered)
 	testenv.Eventually(t, patience, func() bool { return r.consumer(t).NumAckPending == jobs }, "the bridge has all")
 	r.start(t, func(s *setup) { s.redisURL = s.redis.URL() })
 	left := time.Now()

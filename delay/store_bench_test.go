@@ -16,7 +16,7 @@ func BenchmarkScripts(b *testing.B) {
 	for _, row := range []struct{ batch, buckets int }{{1, 1}, {8, 1}, {128, 1}, {64, 8}, {1024, 8}} {
 		b.Run(fmt.Sprintf("%d in %d", row.batch, row.buckets), func(b *testing.B) {
 			batch := row.batch
-			redis := testenv.Redis(b, "--appendonly", "yes")
+			redis := testenv.Redis(b, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 			store := NewStore(redis.Client(), StoreOptions{Prefix: testenv.Prefix(b), Buckets: row.buckets, MaxDelay: time.Hour})
 			shift := time.Duration(0)
 			store.shift = func() time.Duration { return shift }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,6 +24,8 @@ type pusher struct {
 	failed chan error
 	sub    *nats.Subscription
 	data   []byte
+	// streamed says that a stream confirmed pushes, on their way to the bridge.
+	streamed atomic.Bool
 }
 
 func (s *session) pusher(at time.Time) (*pusher, error) {
@@ -36,7 +39,11 @@ func (s *session) pusher(at time.Time) (*pusher, error) {
 
 // answer takes the oldest slot: with arrays of one size it does not matter whose it is.
 func (p *pusher) answer(msg *nats.Msg) {
-	if !bytes.HasPrefix(msg.Data, []byte(`{"code":200,`)) {
+	switch {
+	case bytes.HasPrefix(msg.Data, []byte(`{"code":200,`)):
+	case bytes.HasPrefix(msg.Data, []byte(`{"stream":`)):
+		p.streamed.Store(true)
+	default:
 		p.fail(fmt.Errorf("push: %.200s", msg.Data))
 	}
 	p.Progress.pushed.Add(int64(<-p.slots))

@@ -17,7 +17,7 @@ import (
 
 const benchLong = `Put load on a running bridge and check what comes back: lost, early or twice is an error.
 
-  push      confirmed pushes a second
+  push      confirmed pushes a second; through a stream (DQ_PUSH_STREAM): until the bridge holds them
   drain     jobs that are all due at one moment (--max-delay from the start), until all are taken and finished
   steady    push, deliver and finish all at once, at --rate, or as fast as it goes with --outstanding jobs under way
   lateness  jobs at --rate with delays between --min-delay and --max-delay: how late each one comes
