@@ -45,6 +45,17 @@ func TestDevShowsTheDemonstration(t *testing.T) {
 	}
 }
 
+// Where pushes come through a stream, the same holds.
+func TestDevWithAPushStream(t *testing.T) {
+	t.Parallel()
+	_, args := devArgs(t, "--exit")
+	p := testenv.Start(t, []string{"DQ_PUSH_STREAM=PUSHES"}, args...)
+	p.WaitFor("All as promised", 30*time.Second)
+	if code := p.Wait(30 * time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 func TestDevInMemory(t *testing.T) {
 	t.Parallel()
 	_, args := devArgs(t, "--exit")

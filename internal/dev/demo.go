@@ -158,7 +158,11 @@ func (d *demo) push(ctx context.Context, job *demoJob) error {
 	} else {
 		request.Delay = client.Value(job.delay.String())
 	}
-	if _, _, err := d.bridge.Push(ctx, request); err != nil {
+	pushed, _, err := d.bridge.Push(ctx, request)
+	if err == nil && pushed.Stream != "" && job.plan == planCancel {
+		err = d.stored(ctx, job)
+	}
+	if err != nil {
 		return fmt.Errorf("push job %s: %w", job.id, err)
 	}
 	d.printer.line(d.options.Now(), "pushed", job.name, dueIn(job.delay))
@@ -241,6 +245,24 @@ func (d *demo) finishByReply(ctx context.Context, job *demoJob, msg *nats.Msg) {
 	d.finish(ctx, job, "finished", "by reply", func(ctx context.Context) (int, error) {
 		return d.bridge.Ack(ctx, msg)
 	})
+}
+
+// stored waits until the bridge has a job from its stream: before that there is nothing to cancel.
+func (d *demo) stored(ctx context.Context, job *demoJob) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		var found client.Stored
+		_, err := d.bridge.Admin(ctx, "get", map[string]string{"id": job.id}, &found)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func (d *demo) finishByID(ctx context.Context, job *demoJob, what string) {
