@@ -18,7 +18,7 @@ const (
 	apiStreamNames = "$JS.API.STREAM.NAMES"
 	apiStreamInfo  = "$JS.API.STREAM.INFO."
 	// apiTimeout is how long JetStream may take to answer.
-	apiTimeout = time.Second
+	apiTimeout = 2 * time.Second
 	// captureLook is how often JetStream is asked which ready subjects streams capture, captureHolds how long an answer
 	// counts.
 	captureLook  = 2 * time.Second
@@ -76,6 +76,12 @@ type captor struct {
 func (c *captures) none() bool {
 	p := c.picture.Load()
 	return p != nil && len(p.streams) == 0 && c.holds(p)
+}
+
+// known reports whether the last answer still counts.
+func (c *captures) known() bool {
+	p := c.picture.Load()
+	return p != nil && c.holds(p)
 }
 
 func (c *captures) holds(p *picture) bool {
@@ -136,7 +142,7 @@ func (c *captures) run(ctx context.Context) {
 			c.picture.Store(p)
 			c.changed()
 			next = p.next
-		case ctx.Err() == nil && c.link.IsConnected():
+		case ctx.Err() == nil && c.link.IsConnected() && !c.known():
 			c.metrics.trouble("look for streams", err)
 		}
 		timer := time.NewTimer(next)

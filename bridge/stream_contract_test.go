@@ -177,7 +177,7 @@ func TestGoodBehindBad(t *testing.T) {
 	})
 	published := time.Now()
 	r.arrives(t, "good")
-	if took := time.Since(published); took > time.Second {
+	if took := time.Since(published); took > 3*time.Second { // a second, but the machine may be busy
 		t.Errorf("stored only after %v", took)
 	}
 	rejected.await(t, bad)
@@ -325,7 +325,9 @@ func TestPushStreamShutdown(t *testing.T) {
 		t.Error(err)
 	}
 	r.drained(t)
-	if took := time.Since(left); took > 4*time.Second {
+	took := time.Since(left)
+	t.Logf("taken over %v after the end", took)
+	if took > 4*time.Second { // without a word it would take more than 5 s
 		t.Errorf("taken over only after %v", took)
 	}
 	for _, d := range w.await(t, jobs) {
