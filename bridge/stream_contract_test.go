@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/dqbridge/dqbridge/bridge"
@@ -468,4 +470,31 @@ func TestPushStreamIsTold(t *testing.T) {
 	}, "the stream takes pushes again")
 	w.next(t).is(t, "b", 1).finish(t)
 	r.drained(t)
+}
+
+// TestPushStreamPermissions: the bridge needs no more of JetStream than the contract says.
+func TestPushStreamPermissions(t *testing.T) {
+	t.Parallel()
+	prefix := testenv.Prefix(t)
+	guarded := testenv.NATS(t, testenv.JetStream(), users(prefix), func(o *server.Options) {
+		o.Users[0].Permissions = &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{
+			prefix + ".>", "_INBOX.>", "$SRV.>", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.CREATE." + pushStream,
+			"$JS.API.CONSUMER.*." + pushStream + ".>", "$JS.API.CONSUMER.MSG.NEXT." + pushStream + ".dqbridge",
+			"$JS.ACK." + pushStream + ".dqbridge.>",
+		}}}
+	})
+	r := newStreamRig(t, func(s *setup) {
+		s.Prefix, s.nats = prefix, guarded
+		s.natsURL = "nats://bridge:secret-b@" + guarded.Addr()
+		s.client = []nats.Option{nats.UserInfo("all", "secret-a")}
+	})
+	w := r.work(t, "t")
+	r.pushTo(t, r.msg("push", `{"id":"a","topic":"t"}`))
+	w.next(t).is(t, "a", 1).finish(t)
+	r.pushTo(t, r.msg("push", `{`))
+	r.drained(t)
+	r.emptied(t)
+	if r.main.log.has("Permissions Violation") {
+		t.Error("it wants more")
+	}
 }
