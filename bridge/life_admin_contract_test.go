@@ -488,8 +488,8 @@ func TestLifePurge(t *testing.T) {
 				w.await(t, jobs)
 				w.leave(t)
 				for _, d := range w.all() { // a job that is confirmed moves in the listing
-				r.confirmed(t, d.id())
-			}
+					r.confirmed(t, d.id())
+				}
 			case "dead":
 				r.ask(t, r.msg("bury", "["+strings.Join(ids, ",")+"]"))
 			}

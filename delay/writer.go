@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,8 @@ const (
 	overdue = 2 * time.Second
 	// retryPause keeps a writer from spinning while Redis is away.
 	retryPause = 100 * time.Millisecond
+	// probeTime is how long a call may take after one that Redis did not answer: what waits meanwhile is answered sooner.
+	probeTime = time.Second
 )
 
 type verb int
@@ -60,6 +63,8 @@ type writer struct {
 	bytes   int
 	acks    int
 	stopped bool
+	// unanswered says that the last call had no answer.
+	unanswered atomic.Bool
 	// wake has room for one note a writer: that the queue is not empty, or that the writer is stopped.
 	wake chan struct{}
 	done sync.WaitGroup
@@ -192,6 +197,11 @@ func (w *writer) repeat(ctx context.Context, failed []*order) {
 
 // carryOut sends a batch, answers its orders, and gives the verbs that Redis did not take and nobody waits for.
 func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) []*order {
+	if w.unanswered.Load() {
+		short, cancel := context.WithTimeout(ctx, probeTime)
+		defer cancel()
+		ctx = short
+	}
 	w.push(ctx, w.inTime(batch[verbPush]))
 	settle := [verbs]func(context.Context, []Ack) []Settled{
 		verbFinish: w.store.Finish, verbRelease: w.store.Release, verbTouch: w.store.Touch, verbBury: w.store.Bury,
@@ -206,7 +216,9 @@ func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) []*order {
 		for i, o := range orders {
 			acks[i] = o.ack
 		}
-		failed = append(failed, settled(orders, settle[v](ctx, acks))...)
+		results := settle[v](ctx, acks)
+		w.note(results[0].Err)
+		failed = append(failed, settled(orders, results)...)
 	}
 	return failed
 }
@@ -220,7 +232,17 @@ func (w *writer) push(ctx context.Context, orders []*order) {
 		jobs[i] = o.job
 	}
 	for i, result := range w.store.Push(ctx, jobs) {
+		w.note(result.Err)
 		orders[i].pushed(result)
+	}
+}
+
+// note remembers whether Redis answered.
+func (w *writer) note(err error) {
+	var away *UnavailableError
+	silent := errors.As(err, &away) && away.Maybe
+	if w.unanswered.Load() != silent {
+		w.unanswered.Store(silent)
 	}
 }
 
