@@ -142,7 +142,7 @@ func (m *metrics) died(reason string) {
 func (m *metrics) trouble(duty string, err error) {
 	m.errors.WithLabelValues(duty).Inc()
 	var away *delay.UnavailableError
-	if errors.As(err, &away) || errors.Is(err, errAway) || errors.Is(err, context.Canceled) {
+	if errors.As(err, &away) && !away.Odd || errors.Is(err, errAway) || errors.Is(err, context.Canceled) {
 		m.log.Debug().Err(err).Str("duty", duty).Msg("duty fails, it is tried again")
 		return
 	}

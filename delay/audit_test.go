@@ -96,7 +96,7 @@ func (snap *snapshot) readTopics(ctx context.Context, client redis.UniversalClie
 	if err != nil {
 		return err
 	}
-	lists, err := client.Keys(ctx, k.lists+"*").Result()
+	lists, err := keysOf(ctx, client, k.lists+"*")
 	if err != nil {
 		return err
 	}

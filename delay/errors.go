@@ -39,10 +39,15 @@ var (
 type UnavailableError struct {
 	// Maybe says that the answer was lost: the call may have been carried out.
 	Maybe bool
+	// Odd says that Redis answered with an error that no outage explains, such as a key of the wrong type.
+	Odd   bool
 	Cause error
 }
 
 func (e *UnavailableError) Error() string {
+	if e.Odd {
+		return fmt.Sprintf("redis fails: %v", e.Cause)
+	}
 	if e.Maybe {
 		return fmt.Sprintf("answer of redis lost: %v", e.Cause)
 	}

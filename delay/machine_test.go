@@ -16,10 +16,10 @@ type storeMachine struct {
 	ctx    context.Context
 	store  *Store
 	model  *model
-	client *redis.Client
+	client redis.UniversalClient
 }
 
-func newStoreMachine(t *testing.T, client *redis.Client, prefix string) *storeMachine {
+func newStoreMachine(t *testing.T, client redis.UniversalClient, prefix string) *storeMachine {
 	t.Helper()
 	m := &storeMachine{ctx: t.Context(), client: client, model: &model{jobs: map[string]*modelJob{}, seen: map[string]uint64{}}}
 	m.store = NewStore(client, StoreOptions{Prefix: prefix, Buckets: 2, MaxDelay: 100 * unit})

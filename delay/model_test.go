@@ -1,8 +1,10 @@
 package delay
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,14 +143,20 @@ func TestStandInKeepsToTheModel(t *testing.T) {
 	checkModel(t, client)
 }
 
-func checkModel(t *testing.T, client *redis.Client) {
+// On a cluster each bucket is on one of its nodes, and no script may touch a key of another.
+func TestClusterKeepsToTheModel(t *testing.T) {
+	t.Parallel()
+	checkModel(t, testenv.NewRedisCluster(t, 3).Client())
+}
+
+func checkModel(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
 		m := newStoreMachine(t, client, fmt.Sprintf("%s-%d", testenv.Prefix(t), run))
 		rt.Repeat(rapid.StateMachineActions(m))
-		keys, err := client.Keys(t.Context(), m.store.space.prefix+":*").Result()
+		keys, err := keysOf(t.Context(), client, m.store.space.prefix+":*")
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -156,4 +164,22 @@ func checkModel(t *testing.T, client *redis.Client) {
 			client.Del(t.Context(), keys...)
 		}
 	})
+}
+
+// keysOf lists keys, of a cluster those of all its nodes.
+func keysOf(ctx context.Context, client redis.UniversalClient, pattern string) ([]string, error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return client.Keys(ctx, pattern).Result()
+	}
+	var mu sync.Mutex
+	var all []string
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		keys, err := node.Keys(ctx, pattern).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, keys...)
+		return err
+	})
+	return all, err
 }

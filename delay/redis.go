@@ -140,7 +140,7 @@ func unavailable(err error) error {
 				return &UnavailableError{Cause: err}
 			}
 		}
-		return &UnavailableError{Maybe: true, Cause: err}
+		return &UnavailableError{Maybe: true, Odd: true, Cause: err}
 	}
 	var network *net.OpError
 	notSent := errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) ||

@@ -240,7 +240,7 @@ func (w *writer) push(ctx context.Context, orders []*order) {
 // note remembers whether Redis answered.
 func (w *writer) note(err error) {
 	var away *UnavailableError
-	silent := errors.As(err, &away) && away.Maybe
+	silent := errors.As(err, &away) && away.Maybe && !away.Odd
 	if w.unanswered.Load() != silent {
 		w.unanswered.Store(silent)
 	}
