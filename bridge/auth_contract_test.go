@@ -177,13 +177,14 @@ func public(t *testing.T, key nkeys.KeyPair) string {
 func TestReconnectsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const tries = 200
-	r := newRig(t)
-	w := r.work(t, "t")
 	var count atomic.Int64
-	r.main.link.Opts.CustomReconnectDelayCB = func(int) time.Duration { // the pauses would take minutes
-		count.Add(1)
-		return 5 * time.Millisecond
-	}
+	r := newRig(t, func(s *setup) {
+		s.reconnectPause = func(int) time.Duration { // the pauses would take minutes
+			count.Add(1)
+			return 5 * time.Millisecond
+		}
+	})
+	w := r.work(t, "t")
 	r.nats.Shutdown()
 	testenv.Eventually(t, patience, func() bool { return count.Load() >= tries }, "the bridge tries again and again")
 	r.main.ready(t, 503, patience)

@@ -25,6 +25,8 @@ type LinkOptions struct {
 	Log                        zerolog.Logger
 	// Now is the local clock; only its differences count.
 	Now func() time.Time
+	// Pause is how long to wait before another try to connect, after so many; nil: up to a second, longer each time.
+	Pause func(tries int) time.Duration
 }
 
 const (
@@ -72,10 +74,14 @@ type Link struct {
 // Connect makes a link. A server that is not there yet is no error.
 func Connect(o LinkOptions) (*Link, error) {
 	l := &Link{changed: make(chan struct{}, 1), reconnected: make(chan struct{}, 1), denied: make(map[string]int), log: o.Log, now: o.Now}
+	pause := o.Pause
+	if pause == nil {
+		pause = reconnectDelay
+	}
 	options := []nats.Option{
 		nats.Name("dqbridge"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsOut),
-		nats.SetCustomDialer(l), nats.CustomReconnectDelay(reconnectDelay),
+		nats.SetCustomDialer(l), nats.CustomReconnectDelay(pause),
 		nats.ConnectHandler(func(*nats.Conn) { l.note() }),
 		nats.ReconnectHandler(func(*nats.Conn) {
 			l.note()

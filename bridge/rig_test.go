@@ -37,6 +37,8 @@ type setup struct {
 	natsURL, redisURL string
 	creds             string
 	client            []nats.Option
+	// reconnectPause is the bridge's; nil: its own.
+	reconnectPause func(tries int) time.Duration
 	// idle leaves the start to the test.
 	idle bool
 }
@@ -121,7 +123,7 @@ func (r *rig) run(t *testing.T, options ...func(*setup)) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.link, err = bridge.Connect(bridge.LinkOptions{URL: s.natsURL, Creds: s.creds, Log: log, Now: s.Now}); err != nil {
+	if b.link, err = bridge.Connect(bridge.LinkOptions{URL: s.natsURL, Creds: s.creds, Log: log, Now: s.Now, Pause: s.reconnectPause}); err != nil {
 		t.Fatal(err)
 	}
 	store := delay.NewStore(client, delay.StoreOptions{
