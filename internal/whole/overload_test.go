@@ -325,7 +325,8 @@ func TestOthersAreInTime(t *testing.T) {
 // roughly; jobs of other topics that become due meanwhile are not late.
 func TestOverdueJobsAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	const limit, topics = 2 * time.Second, 20 // far less than the backlog takes on such a machine
+	// On a busy machine all is slow; then others must still be in time long before the backlog is out.
+	const limit, part, topics = 2 * time.Second, 4, 20
 	r := newRig(t, "no")
 	p := r.serving("DQ_SHUTDOWN_TIMEOUT=1s")
 	jobs := *backlog
@@ -370,8 +371,9 @@ func TestOverdueJobsAfterAnOutage(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("not all jobs are delivered")
 	}
-	t.Logf("%d overdue jobs are delivered in %v; others meanwhile: %v", jobs, time.Since(began).Round(time.Millisecond), late)
-	if late.p99 > limit {
+	took := time.Since(began)
+	t.Logf("%d overdue jobs are delivered in %v; others meanwhile: %v", jobs, took.Round(time.Millisecond), late)
+	if late.p99 > max(limit, took/part) {
 		t.Errorf("others are late: %v", late)
 	}
 	mu.Lock()

@@ -17,8 +17,7 @@ const pushStream = "PUSHES"
 // newStreamRig starts servers of which NATS has JetStream; its replicas take pushes from a stream.
 func newStreamRig(t *testing.T) *rig {
 	t.Helper()
-	redis := testenv.Redis(t, "--appendonly", "yes", "--appendfsync", "everysec")
-	return &rig{clients: newClients(t, testenv.NATS(t, testenv.JetStream()), testenv.Prefix(t)), redis: redis}
+	return newRigOn(t, testenv.NATS(t, testenv.JetStream()), "everysec")
 }
 
 // streamed starts a bridge that takes pushes from the stream, and does not wait for it.
