@@ -115,10 +115,10 @@ func finishedOf(_ *Ack, bucket int, reply any) Settled {
 		return Settled{State: Unknown, Err: ErrOtherPush}
 	case !found || value == "":
 		return Settled{State: Unknown}
-	case value[0] != 'i':
+	case value[0] > '9':
 		return Settled{State: stateOf(value[0]), Finished: true, Topic: value[1:]}
 	}
-	flight := parseTry(value[1:]).flight(bucket)
+	flight := parseTry(value).flight(bucket)
 	return Settled{State: InFlight, Finished: true, Topic: flight.Topic, Flight: &flight}
 }
 

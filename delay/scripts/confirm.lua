@@ -4,25 +4,28 @@
 -- Returns for each job 1 (also where this was done before), or 0 where its lease is over or it was settled already.
 call('ZREM', running, '')
 local ms = math.ceil(now() / 1000)
-local ids, replies = {}, {}
-for i = 3, #ARGV, 5 do ids[#ids + 1] = ARGV[i] end
+local ids, replies, n = {}, {}, 0
+for i = 3, #ARGV, 5 do
+  n = n + 1
+  ids[n] = ARGV[i]
+end
 local values = call('HMGET', tries, unpack(ids))
-local deadlines, notes, gone, ends = {}, {}, {}, {}
+local deadlines, notes, gone, ends, at = {}, {}, {}, {}, 0
 
 -- hold notes that a delivery is certain, with its new value of tries.
 local function hold(id, ttr, value)
   ends[ttr] = ends[ttr] or int(ms + tonumber(ttr))
-  local at = #notes
-  deadlines[at + 1], deadlines[at + 2] = ends[ttr], id
-  notes[at + 1], notes[at + 2] = id, value
+  at = at + 2
+  deadlines[at - 1], deadlines[at] = ends[ttr], id
+  notes[at - 1], notes[at] = id, value
 end
 
 for i, id in ipairs(ids) do
-  local at = i * 5 - 1
-  local token, ttr, lease = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local from = i * 5 - 1
+  local token, ttr, lease = ARGV[from], ARGV[from + 1], ARGV[from + 2]
   if lease ~= '' and lease == values[i] and ttr ~= '0' then
     replies[i] = 1
-    hold(id, ttr, ARGV[at + 3])
+    hold(id, ttr, ARGV[from + 3])
   else
     local t = parse_try(values[i])
     local present = t and t.token == token
@@ -36,7 +39,7 @@ for i, id in ipairs(ids) do
     end
   end
 end
-if #notes > 0 then
+if at > 0 then
   call('ZADD', running, unpack(deadlines))
   call('HSET', tries, unpack(notes))
 end

@@ -39,25 +39,29 @@ local function now(take)
 end
 
 -- count notes a change of the number of jobs of a topic in a state (d, r, i, x); commit_counts writes all notes.
-local delta = {}
+local delta = { d = {}, r = {}, i = {}, x = {} }
 local function count(state, topic, n)
-  local field = state .. ':' .. topic
-  delta[field] = (delta[field] or 0) + n
+  local of = delta[state]
+  of[topic] = (of[topic] or 0) + n
 end
 local function commit_counts()
-  local total, fields, set, zero = {}, {}, {}, {}
-  for field, n in pairs(delta) do
-    if n ~= 0 then
-      local state = field:sub(1, 1)
-      fields[#fields + 1], total[state] = field, (total[state] or 0) + n
+  local fields, changes, set, zero, k = {}, {}, {}, {}, 0
+  for state, of in pairs(delta) do
+    local total = 0
+    for topic, n in pairs(of) do
+      if n ~= 0 then
+        k = k + 1
+        fields[k], changes[k], total = state .. ':' .. topic, n, total + n
+      end
+    end
+    if total ~= 0 then
+      k = k + 1
+      fields[k], changes[k] = state, total
     end
   end
-  if #fields == 0 then return end
-  for state, n in pairs(total) do
-    if n ~= 0 then fields[#fields + 1], delta[state] = state, n end
-  end
+  if k == 0 then return end
   for i, kept in ipairs(call('HMGET', topics, unpack(fields))) do
-    local n = tonumber(kept or 0) + delta[fields[i]]
+    local n = tonumber(kept or 0) + changes[i]
     if n == 0 and #fields[i] > 1 then
       zero[#zero + 1] = fields[i]
     else

@@ -12,6 +12,7 @@ local n = (#ARGV - first + 1) / width
 local us, _, number = now(n)
 local ms, up = math.floor(us / 1000), math.ceil(us / 1000)
 local up_text = int(up)
+local filed, waiting = 0, 0 -- entries of records and delayed
 
 local ids = {}
 for i = 1, n do ids[i] = ARGV[first + (i - 1) * width] end
@@ -44,6 +45,13 @@ local function clear(id, old, listed)
   return state == 'ready' and listed
 end
 
+-- twin is what stored would give of a job of this call.
+local function twin(i)
+  local due = replies[i + 1]
+  if type(due) == 'table' then due = due[2] end
+  return { due > ms and 'delayed' or 'ready', math.abs(due), ARGV[first + (i - 1) * width + 1] }
+end
+
 -- store notes what to write for a job; listed says that its id stands in the topic's list already.
 local function store(i, at, due, pushed, listed)
   local id, topic, flags, when = ARGV[at], ARGV[at + 1], ARGV[at + 3], int(due)
@@ -51,19 +59,19 @@ local function store(i, at, due, pushed, listed)
     if flags:find('o') then outside[#outside + 1], outside[#outside + 2] = id, ARGV[at + 5] end
     flags = flags:gsub('[rg]', '')
   end
-  local filed = #records
-  records[filed + 1] = id
-  records[filed + 2] = '1' .. flags .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. (pushed == up and up_text or int(pushed))
+  filed = filed + 2
+  records[filed - 1] = id
+  records[filed] = '1' .. flags .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. (pushed == up and up_text or int(pushed))
     .. ' ' .. when .. ' ' .. ARGV[at + 4]
   count(due > ms and 'd' or 'r', topic, 1)
   if due > ms then
-    local waiting = #delayed
-    delayed[waiting + 1], delayed[waiting + 2] = when, id
+    waiting = waiting + 2
+    delayed[waiting - 1], delayed[waiting] = when, id
   elseif not listed then
     groups[topic] = groups[topic] or {}
     table.insert(groups[topic], id)
   end
-  fresh[id] = { due > ms and 'delayed' or 'ready', due, topic }
+  fresh[id] = i
   return due > ms and due or -due
 end
 
@@ -87,7 +95,7 @@ for i = 1, n do
   local at = first + (i - 1) * width
   local id, topic, replaces = ARGV[at], ARGV[at + 1], ARGV[at + 3]:find('r')
   local due, pushed = due_of(ARGV[at + 2])
-  local old = fresh[id] or known[i] and stored(id, known[i])
+  local old = fresh[id] and twin(fresh[id]) or known[i] and stored(id, known[i])
   if seen and (again[i] or noted[ARGV[at + 7]]) then
     replies[i + 1] = { 'again', 0, topic }
   elseif old and (not replaces or old[3] ~= topic) then

@@ -9,6 +9,7 @@ local us, _, number = now()
 local owner, room = ARGV[3], tonumber(ARGV[5])
 local deadline = int(math.ceil(us / 1000) + tonumber(ARGV[4]))
 local steps, died = 2000, {}
+local noted = 0 -- entries of the leases and notes of a list
 
 -- expire makes a job dead that is too late for its first delivery.
 local function expire(id, t, record)
@@ -21,7 +22,8 @@ end
 local function lease(id, t, record, leases, notes, out)
   local body = body_of(id, record)
   room, number = room - #record - #body, number + 1
-  local at, token = #leases, int(number)
+  local at, token = noted, int(number)
+  noted = noted + 2
   leases[at + 1], leases[at + 2] = deadline, id
   notes[at + 1], notes[at + 2] = id, t.push .. ' ' .. token .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. t.topic
   at = #out
@@ -34,6 +36,7 @@ local function take(topic, ids, out, wanted)
   local delayed, flying = call('ZMSCORE', bucket, unpack(ids)), call('ZMSCORE', running, unpack(ids))
   local died_before = call('ZMSCORE', dead, unpack(ids))
   local leases, notes, alien, taken, used = {}, {}, {}, {}, 0
+  noted = 0
   local fresh = { n = 0, base = 0, topic = topic } -- of a job that was never delivered
   for i, id in ipairs(ids) do
     if wanted == 0 or room <= 0 then break end
@@ -55,12 +58,12 @@ local function take(topic, ids, out, wanted)
       end
     end
   end
-  if #leases > 0 then
+  if noted > 0 then
     call('HSET', clock, 'seq', int(number))
     call('ZADD', running, unpack(leases))
     call('HSET', tries, unpack(notes))
-    count('r', topic, -#leases / 2)
-    count('i', topic, #leases / 2)
+    count('r', topic, -noted / 2)
+    count('i', topic, noted / 2)
   end
   return used, wanted, alien
 end
