@@ -100,22 +100,25 @@ func burial(reason string) string {
 
 // byID gives the handler of a verb that names jobs by their ids.
 func (a *acks) byID(verb delay.Verb) func(micro.Request) {
-	return func(r micro.Request) {
-		items, batch, f := decodeSettle(string(verb), r.Data(), a.limits)
-		if f == nil && !batch {
-			f = items[0].Fault
+	return func(r micro.Request) { a.take(verb, r) }
+}
+
+// take carries out a verb for whatever asks.
+func (a *acks) take(verb delay.Verb, r question) {
+	items, batch, f := decodeSettle(string(verb), r.Data(), a.limits)
+	if f == nil && !batch {
+		f = items[0].Fault
+	}
+	switch {
+	case f != nil:
+		a.answers.refuse(r, f)
+	case batch:
+		whole := newGathering(a.answers, r, len(items))
+		for i := range items {
+			a.item(verb, &items[i], r, whole.element(i, items[i].Raw))
 		}
-		switch {
-		case f != nil:
-			a.answers.refuse(r, f)
-		case batch:
-			whole := newGathering(a.answers, r, len(items))
-			for i := range items {
-				a.item(verb, &items[i], r, whole.element(i, items[i].Raw))
-			}
-		default:
-			a.item(verb, &items[0], r, func(e envelope) { a.answers.reply(r, e, -1, nil) })
-		}
+	default:
+		a.item(verb, &items[0], r, func(e envelope) { a.answers.reply(r, e, -1, nil) })
 	}
 }
 

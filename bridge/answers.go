@@ -28,6 +28,12 @@ type question interface {
 	Data() []byte
 }
 
+// caller is a question whose answer goes back to who asks, not to a subject. Its Reply is not empty.
+type caller interface {
+	question
+	answer(e envelope)
+}
+
 func headersOf(r micro.Request) nats.Header { return nats.Header(r.Headers()) }
 
 // refuse answers a fault of the message as a whole, while its handler runs: so that the service's own statistics count it.
@@ -57,6 +63,10 @@ func (a *answers) reply(q question, e envelope, index int, element []byte) {
 		if e.Code >= http.StatusBadRequest {
 			a.reject(q, e, index, element)
 		}
+		return
+	}
+	if c, ok := q.(caller); ok {
+		c.answer(e)
 		return
 	}
 	data, err := a.fit(e)

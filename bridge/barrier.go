@@ -123,7 +123,7 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 	heard := make(map[*topic]bool)
 	noStreams := d.captures.none()
 	for _, f := range b.flights {
-		denied := f.pop == "" && d.link.deniedSince(d.subjects.ready(f.topic.name), b.refusals)
+		denied := f.pop == nil && d.link.deniedSince(d.subjects.ready(f.topic.name), b.refusals)
 		if denied {
 			d.metrics.errors.WithLabelValues("publish: denied").Inc()
 		}
@@ -142,7 +142,7 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 			certain = append(certain, f)
 		}
 		// A pop says nothing of subscribers, neither does a batch that failed, and a stream speaks for itself.
-		if f.pop == "" && (f.answered || b.err == nil) && (unheard || capture != captureConfirms) {
+		if f.pop == nil && (f.answered || b.err == nil) && (unheard || capture != captureConfirms) {
 			heard[f.topic] = heard[f.topic] || f.answered || !unheard
 		}
 	}

@@ -67,7 +67,7 @@ func (d *dispatcher) board(b *batch, p part, deliveries []delay.Delivery) {
 			f.pop = d.nextWaiter(t, v.TTR == 0)
 			p.pops--
 		}
-		if f.pop == "" {
+		if f.pop == nil {
 			subscribers++
 		}
 		t.expiring = t.expiring || v.Expires > 0
@@ -100,11 +100,7 @@ func (d *dispatcher) publish(b *batch) {
 		}
 		b.flights[i].late = b.clock.Add(elapsed).Sub(v.DueAt)
 		ack := d.subjects.ack(b.owner, v.ID, v.Push, v.Token)
-		subject := b.flights[i].pop
-		if subject == "" {
-			subject = d.subjects.ready(v.Topic)
-		}
-		err := d.link.PublishMsg(readyMsg(v, subject, ack, d.msgID(v)))
+		err := d.send(b.flights[i], v, readyMsg(v, d.subjects.ready(v.Topic), ack, d.msgID(v)))
 		if concernsOne(err) {
 			d.undeliverable(b.flights[i], v, err)
 		} else if err != nil {
@@ -115,6 +111,21 @@ func (d *dispatcher) publish(b *batch) {
 	if b.err == nil {
 		b.err = d.link.Publish(d.subjects.barrier(b.owner, b.number), nil)
 	}
+}
+
+// send publishes a delivery, or hands it to the pop that waits for it.
+func (d *dispatcher) send(f *flight, v *delay.Delivery, msg *nats.Msg) error {
+	switch pop := f.pop; {
+	case pop == nil:
+	case pop.give == nil:
+		msg.Subject = pop.reply
+	default:
+		if !pop.give(v, msg.Header) {
+			d.unheard(f.key)
+		}
+		return nil
+	}
+	return d.link.PublishMsg(msg)
 }
 
 // fence tells the link which of the batches that are out was leased first. The caller holds mu.

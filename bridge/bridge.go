@@ -38,7 +38,7 @@ type Options struct {
 	DeadMax       int
 	// ShutdownTimeout bounds the wait for acks that are out; the whole end takes 2 s more at most.
 	ShutdownTimeout time.Duration
-	// HTTPAddr is where health and metrics are served; empty: nowhere. HTTPToken guards all but health; empty: no token.
+	// HTTPAddr is where HTTP is served; empty: nowhere. HTTPToken guards all but health; empty: no token.
 	HTTPAddr, HTTPToken string
 	// Profiles serves /debug/pprof/ too, behind the token.
 	Profiles bool
@@ -118,7 +118,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	b.admin = newAdmin(b, bounds)
 	b.http = &httpServer{
 		addr: o.HTTPAddr, token: o.HTTPToken, profiles: o.Profiles, health: b.health, concerns: b.concerns,
-		metrics: b.metrics, log: log,
+		metrics: b.metrics, web: newWeb(b), log: log,
 	}
 	return b
 }

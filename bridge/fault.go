@@ -23,6 +23,9 @@ func (f *fault) Error() string { return f.Message }
 
 func (f *fault) envelope() envelope { return envelope{Code: f.Code, Message: f.Message} }
 
+// as gives the envelope of a fault under another code.
+func (f *fault) as(code int) envelope { return envelope{Code: code, Message: f.Message} }
+
 // badInput is for a field that holds something else than what is allowed; held is shown in excerpt.
 func badInput(field, held, allowed string) *fault {
 	return &fault{http.StatusBadRequest, field + " is " + excerpt(held) + ", allowed is " + allowed}

@@ -24,8 +24,8 @@ type flight struct {
 	due     time.Time
 	// late is how long after its due time it was published, by Redis's clock.
 	late time.Duration
-	// pop is where a pop waits for it, empty for subscribers; pops take no place in the window.
-	pop string
+	// pop is the pop that waits for it, nil for subscribers; pops take no place in the window.
+	pop *waiter
 	// silent: nobody listened. answered: the worker has answered. settling: with a verb that ends the flight, so there is
 	// nothing to confirm.
 	silent, answered, settling bool
@@ -58,7 +58,7 @@ func (d *dispatcher) end(keys ...flightKey) {
 		if f := d.flights[key]; f != nil {
 			delete(d.flights, key)
 			delete(d.awaiting, key)
-			if f.pop == "" {
+			if f.pop == nil {
 				f.topic.out--
 			}
 			f.topic.used = d.now()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,13 +19,14 @@ import (
 
 const httpTimeout = 10 * time.Second
 
-// httpServer serves health and metrics.
+// httpServer serves health and metrics, and the queue to who may use it.
 type httpServer struct {
 	addr, token string
 	profiles    bool
 	health      *health
 	concerns    *concerns
 	metrics     *metrics
+	web         *web
 	log         zerolog.Logger
 	server      *http.Server
 	done        chan struct{}
@@ -71,7 +73,13 @@ func (s *httpServer) stop(ctx context.Context) {
 
 func (s *httpServer) handler(local bool) http.Handler {
 	guarded := http.NewServeMux()
-	guarded.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	guarded.HandleFunc("/metrics", methods(
+		promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP, http.MethodGet, http.MethodHead))
+	guarded.HandleFunc("/", unknownPath)
+	if local || s.token != "" {
+		s.web.guardForms = s.token == ""
+		s.web.register(guarded)
+	}
 	if s.profiles && (local || s.token != "") {
 		guarded.HandleFunc("/debug/pprof/", pprof.Index)
 		guarded.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -80,13 +88,45 @@ func (s *httpServer) handler(local bool) http.Handler {
 		guarded.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", verdict(s.health.alive, nil))
-	mux.HandleFunc("GET /readyz", verdict(s.health.ready, s.concerns.lines))
+	mux.HandleFunc("/healthz", methods(verdict(s.health.alive, nil), http.MethodGet, http.MethodHead))
+	mux.HandleFunc("/readyz", methods(verdict(s.health.ready, s.concerns.lines), http.MethodGet, http.MethodHead))
 	mux.Handle("/", s.guard(guarded))
 	if local && s.token == "" {
 		return onlyLocal(mux)
 	}
 	return mux
+}
+
+// writeEnvelope answers with an envelope, whose code is the status too.
+func writeEnvelope(w http.ResponseWriter, e envelope) {
+	data, err := e.encode()
+	if err != nil { // no answer holds what cannot be encoded
+		e = envelope{Code: http.StatusInternalServerError}
+		data, _ = e.encode()
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store") // a pop that a cache answers would be no pop
+	w.WriteHeader(e.Code)
+	_, _ = w.Write(append(data, '\n')) // the client may be gone
+}
+
+// methods lets only these through.
+func methods(next http.HandlerFunc, allowed ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(allowed, r.Method) {
+			next(w, r)
+			return
+		}
+		list := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", list)
+		writeEnvelope(w, badInput("method", r.Method, list).as(http.StatusMethodNotAllowed))
+	}
+}
+
+func unknownPath(w http.ResponseWriter, r *http.Request) {
+	writeEnvelope(w, envelope{Code: http.StatusNotFound, Message: "path " + excerpt(r.URL.Path) + " is not known"})
 }
 
 // verdict answers 200, or 503 with the reasons; below it what else is to be said, where notes is not nil.
@@ -114,20 +154,22 @@ func (s *httpServer) guard(next http.Handler) http.Handler {
 		given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !found || subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "Authorization: Bearer <DQ_HTTP_TOKEN> is wanted", http.StatusUnauthorized)
+			writeEnvelope(w, envelope{Code: http.StatusUnauthorized, Message: "header Authorization: Bearer <DQ_HTTP_TOKEN> is wanted"})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// onlyLocal refuses what a web page of somebody else could make a browser on this machine send.
+// onlyLocal refuses what a web page of somebody else could make a browser on this machine send: under another name for
+// this machine, from another origin, or as an image or a link, which have no Origin but tell the site they are from.
 func onlyLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		_, from, _ := strings.Cut(origin, "://")
-		if !loopback(r.Host) || origin != "" && !loopback(from) {
-			http.Error(w, "only requests from this machine are answered", http.StatusForbidden)
+		foreign := origin == "" && r.Header.Get("Sec-Fetch-Site") == "cross-site"
+		if !loopback(r.Host) || origin != "" && !loopback(from) || foreign {
+			writeEnvelope(w, envelope{Code: http.StatusForbidden, Message: "only requests from this machine are answered"})
 			return
 		}
 		next.ServeHTTP(w, r)

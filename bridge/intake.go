@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/dqbridge/dqbridge/delay"
@@ -23,9 +24,12 @@ type intake struct {
 }
 
 // handle is called for one message after the other and never waits for Redis.
-func (in *intake) handle(r micro.Request) {
+func (in *intake) handle(r micro.Request) { in.take(r, headersOf(r)) }
+
+// take does the same for whatever asks.
+func (in *intake) take(r question, header nats.Header) {
 	topic := in.subjects.pushTopic(r.Subject())
-	jobs, batch, f := decodePush(topic, headersOf(r), r.Data(), in.limits)
+	jobs, batch, f := decodePush(topic, header, r.Data(), in.limits)
 	switch {
 	case f != nil:
 	case batch:
@@ -44,7 +48,7 @@ func (in *intake) handle(r micro.Request) {
 }
 
 // array takes the jobs of an array, each by itself.
-func (in *intake) array(r micro.Request, jobs []pushed) {
+func (in *intake) array(r question, jobs []pushed) {
 	whole := newGathering(in.answers, r, len(jobs))
 	for i := range jobs {
 		done := whole.element(i, jobs[i].Raw)
@@ -57,7 +61,7 @@ func (in *intake) array(r micro.Request, jobs []pushed) {
 }
 
 // answerable refuses an array whose answers would not fit into one message: it would be stored and never answered.
-func (in *intake) answerable(r micro.Request, jobs []pushed) *fault {
+func (in *intake) answerable(r question, jobs []pushed) *fault {
 	const perJob, perIDByte = 80 + shortMessage, 2
 	size := perJob * len(jobs)
 	for i := range jobs {

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -59,9 +60,32 @@ func (b *replica) url(t *testing.T, path string) string {
 // get asks a bridge over HTTP. Headers are "Name: value"; Host is the request's host.
 func (b *replica) get(t *testing.T, path string, headers ...string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url(t, path), nil)
+	answer := b.http(t, http.MethodGet, path, "", headers...)
+	return answer.StatusCode, answer.text
+}
+
+// webAnswer is what came over HTTP.
+type webAnswer struct {
+	*http.Response
+	text string
+}
+
+// http sends a request of any kind.
+func (b *replica) http(t *testing.T, method, path, body string, headers ...string) webAnswer {
+	t.Helper()
+	answer, err := b.tryHTTP(t.Context(), t, method, path, body, headers...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return answer
+}
+
+func (b *replica) tryHTTP(ctx context.Context, t *testing.T, method, path, body string, headers ...string) (webAnswer, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, method, b.url(t, path), strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return webAnswer{}, err
 	}
 	for _, header := range headers {
 		name, value, _ := strings.Cut(header, ": ")
@@ -72,16 +96,13 @@ func (b *replica) get(t *testing.T, path string, headers ...string) (int, string
 	}
 	// A transport of its own, so that no idle connection outlives the test.
 	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := (&http.Client{Transport: transport, Timeout: patience}).Do(request)
+	response, err := (&http.Client{Transport: transport, Timeout: 2 * patience}).Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return webAnswer{}, err
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(data)
+	return webAnswer{response, string(data)}, err
 }
 
 // metric sums the samples whose name and labels begin with a text, as in `dqbridge_errors_total` or `x{code="400"}`.

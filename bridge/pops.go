@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/dqbridge/dqbridge/delay"
@@ -34,7 +35,10 @@ const (
 
 // waiter is a pop that waits for a job.
 type waiter struct {
+	// reply is the subject where it waits. give takes the delivery of one that waits in this process, and says whether
+	// anybody has it; nil: it waits at reply.
 	reply string
+	give  func(v *delay.Delivery, header nats.Header) bool
 	// until is when it is answered that there is none.
 	until time.Time
 	// patient says that it waits for a job to come; else it is answered as soon as there is none.
@@ -43,16 +47,19 @@ type waiter struct {
 	none    func(envelope)
 }
 
-var errNoJob = envelope{Code: http.StatusNotFound, Message: "no job at present"}
+var (
+	errNoJob   = envelope{Code: http.StatusNotFound, Message: "no job at present"}
+	errLeaving = envelope{Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or does not serve yet"}
+)
 
-// pop answers dq.pop.<topic>: the next ready job is published to the request's reply subject.
-func (d *dispatcher) pop(topic string, r micro.Request, wait time.Duration, none func(envelope)) {
-	w := &waiter{reply: r.Reply(), patient: wait > 0, none: none}
+// pop lets a pop wait: the next ready job of the topic is handed to it, or it is told that there is none.
+func (d *dispatcher) pop(topic string, w *waiter, wait time.Duration) {
+	w.patient = wait > 0
 	if !w.patient {
 		wait = popGrace
 	}
 	if refusal, first := d.admit(topic, w, wait); refusal != nil {
-		none(*refusal)
+		w.none(*refusal)
 	} else if first {
 		d.awaits([]string{topic})
 	}
@@ -102,21 +109,37 @@ func (d *dispatcher) lookLater(t *topic) {
 
 // giveUpWaiting answers a pop whose wait is over.
 func (d *dispatcher) giveUpWaiting(t *topic, w *waiter) {
-	d.mu.Lock()
-	at := slices.Index(t.waiters, w)
-	if at >= 0 {
-		t.waiters = slices.Delete(t.waiters, at, at+1)
-		d.waiting--
-	}
-	d.mu.Unlock()
-	if at >= 0 {
+	if d.withdraw(t, w) {
 		w.none(errNoJob)
 	}
 }
 
-// nextWaiter takes the first waiter that may get a job and gives its reply subject, empty where there is none.
-// The caller holds mu.
-func (d *dispatcher) nextWaiter(t *topic, ttrZero bool) string {
+// withdraw takes a waiter away, and says whether it still waited.
+func (d *dispatcher) withdraw(t *topic, w *waiter) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := slices.Index(t.waiters, w)
+	if at < 0 {
+		return false
+	}
+	w.timer.Stop()
+	t.waiters = slices.Delete(t.waiters, at, at+1)
+	d.waiting--
+	return true
+}
+
+// leaves takes away a waiter whose client has gone.
+func (d *dispatcher) leaves(topic string, w *waiter) {
+	d.mu.Lock()
+	t := d.topics[topic]
+	d.mu.Unlock()
+	if t != nil {
+		d.withdraw(t, w)
+	}
+}
+
+// nextWaiter takes the first waiter that may get a job, nil where there is none. The caller holds mu.
+func (d *dispatcher) nextWaiter(t *topic, ttrZero bool) *waiter {
 	for i, w := range t.waiters {
 		if ttrZero && w.patient && w.until.Sub(d.now()) < ttrZeroMargin {
 			continue
@@ -124,9 +147,9 @@ func (d *dispatcher) nextWaiter(t *topic, ttrZero bool) string {
 		w.timer.Stop()
 		t.waiters = slices.Delete(t.waiters, i, i+1)
 		d.waiting--
-		return w.reply
+		return w
 	}
-	return ""
+	return nil
 }
 
 // look asks Redis which buckets have ready jobs of a topic, for the pops that wait for it; those without patience are
@@ -211,6 +234,10 @@ func (d *dispatcher) sendAway() {
 	d.waiting = 0
 	d.mu.Unlock()
 	for _, w := range all {
+		if w.give != nil { // who asks this very process has no other one to ask
+			w.none(errLeaving)
+			continue
+		}
 		w.none(errNoJob)
 	}
 }
@@ -310,7 +337,9 @@ func (a *acks) handlePop(r micro.Request) {
 		a.answers.refuse(r, f)
 		return
 	}
-	a.dispatcher.pop(topic, r, wait, func(e envelope) { a.answers.reply(r, e, -1, nil) })
+	a.dispatcher.pop(topic, &waiter{
+		reply: r.Reply(), none: func(e envelope) { a.answers.reply(r, e, -1, nil) },
+	}, wait)
 }
 
 // decodePop decodes the payload of a pop: nothing, or {"wait": a delay of up to a minute}.

@@ -88,7 +88,7 @@ func (d *dispatcher) reconsider() {
 // capture says what streams make of a delivery that was published: whether somebody listened can be known from their
 // word alone, where they give one. none: it is known that there are no streams. The caller holds mu.
 func (d *dispatcher) capture(f *flight, none bool) capture {
-	if none || f.pop != "" || f.taken || f.answered {
+	if none || f.pop != nil || f.taken || f.answered {
 		return captureNone
 	}
 	return d.captures.of(f.topic.name)
