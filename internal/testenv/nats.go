@@ -26,6 +26,20 @@ type NATSOption func(*server.Options)
 // JetStream turns JetStream on, with a store that survives Restart and goes with the test.
 func JetStream() NATSOption { return func(o *server.Options) { o.JetStream = true } }
 
+// NATSConfig takes what a configuration file of nats-server says, but for the address.
+func NATSConfig(tb testing.TB, file string) NATSOption {
+	tb.Helper()
+	loaded, err := server.ProcessConfigFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return func(o *server.Options) {
+		loaded.Host, loaded.Port, loaded.NoLog, loaded.NoSigs = o.Host, o.Port, o.NoLog, o.NoSigs
+		loaded.JetStream = loaded.JetStream || o.JetStream
+		*o = *loaded
+	}
+}
+
 // NATS starts a nats-server. Any other setting can be made through a function:
 //
 //	testenv.NATS(t, testenv.JetStream(), func(o *server.Options) { o.MaxPayload = 4096 })
