@@ -29,6 +29,8 @@ type health struct {
 	log     zerolog.Logger
 	started atomic.Bool
 	redis   atomic.Bool
+	// told is the advice that the log has last for Redis; run alone uses it.
+	told string
 	// answers counts Redis's answers in a row; run alone uses it.
 	answers int
 	natsUp  atomic.Bool
@@ -67,14 +69,23 @@ func (h *health) look(ctx context.Context, first bool) {
 		h.answers *= 2
 	}
 	up := h.answers > 1
-	if was := h.redis.Swap(up); first || was != up {
+	advice := ""
+	if misfit := (*delay.MisfitError)(nil); errors.As(err, &misfit) {
+		advice = misfit.Advice.Error()
+	}
+	news := advice != "" && advice != h.told
+	h.told = advice
+	if was := h.redis.Swap(up); first || was != up || news {
 		h.say("redis", err)
 	}
 	connected := h.link.IsConnected()
 	if was := h.natsUp.Swap(connected); first || was != connected {
 		var err error
 		if !connected {
-			err = errors.Join(errAway, h.link.LastError())
+			err = errAway
+			if last := h.link.LastError(); last != nil {
+				err = fmt.Errorf("%w: %w", errAway, advised(last))
+			}
 		}
 		h.say("nats", err)
 	}

@@ -91,6 +91,11 @@ func Connect(o LinkOptions) (*Link, error) {
 			}
 		}),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { l.note() }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if misfit := (*misfitError)(nil); errors.As(advised(err), &misfit) { // what passes by itself is told once, by health
+				l.asyncError(nil, nil, err)
+			}
+		}),
 		nats.ErrorHandler(l.asyncError),
 	}
 	for _, file := range []struct {
@@ -108,13 +113,13 @@ func Connect(o LinkOptions) (*Link, error) {
 	if o.NKey != "" {
 		option, err := nats.NkeyOptionFromSeed(o.NKey)
 		if err != nil {
-			return nil, fmt.Errorf("read nkey file: %w", err)
+			return nil, fmt.Errorf("DQ_NATS_NKEY: read nkey seed: %w", err)
 		}
 		options = append(options, option)
 	}
 	conn, err := nats.Connect(o.URL, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to nats: %w", err)
+		return nil, fmt.Errorf("connect to nats: %w", advised(err))
 	}
 	l.Conn = conn
 	return l, nil
@@ -199,8 +204,8 @@ func (l *Link) note() {
 }
 
 func (l *Link) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
-	if l.isNews(err) {
-		event := l.log.Error().Err(err)
+	if told := advised(err); l.isNews(told) {
+		event := l.log.Error().Err(told)
 		if sub != nil {
 			event = event.Str("subject", sub.Subject)
 		}

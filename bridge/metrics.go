@@ -29,6 +29,8 @@ type metrics struct {
 	registry *prometheus.Registry
 	log      zerolog.Logger
 	loud     *rate.Limiter
+	// denials bounds how often it is logged that Redis denies something.
+	denials *rate.Limiter
 
 	pushes, duplicates              *prometheus.CounterVec
 	deliveries, redeliveries        prometheus.Counter
@@ -44,7 +46,7 @@ type metrics struct {
 
 func newMetrics(queue *delay.Queue, h *health, log zerolog.Logger) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(), log: log, loud: rate.NewLimiter(rate.Every(time.Second), 3),
+		registry: prometheus.NewRegistry(), log: log, loud: rate.NewLimiter(rate.Every(time.Second), 3), denials: rate.NewLimiter(rate.Every(time.Minute), 1),
 		topics: make(map[string]bool),
 	}
 	counter := func(name, help string) prometheus.Counter {
@@ -141,6 +143,12 @@ func (m *metrics) died(reason string) {
 // trouble counts a duty that failed and is tried again. Redis being away is told by health; the rest is logged here.
 func (m *metrics) trouble(duty string, err error) {
 	m.errors.WithLabelValues(duty).Inc()
+	if errors.Is(err, delay.ErrDenied) {
+		if m.denials.Allow() {
+			m.log.Error().Err(err).Str("duty", duty).Msg("redis denies what the bridge needs")
+		}
+		return
+	}
 	var away *delay.UnavailableError
 	if errors.As(err, &away) && !away.Odd || errors.Is(err, errAway) || errors.Is(err, context.Canceled) {
 		m.log.Debug().Err(err).Str("duty", duty).Msg("duty fails, it is tried again")

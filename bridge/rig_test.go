@@ -36,7 +36,10 @@ type setup struct {
 	// natsURL and redisURL are the bridge's where they are not the servers' own.
 	natsURL, redisURL string
 	creds             string
-	client            []nats.Option
+	// natsFiles and redisFiles are what the bridge connects with beside the URLs.
+	natsFiles  bridge.LinkOptions
+	redisFiles delay.RedisOptions
+	client     []nats.Option
 	// reconnectPause is the bridge's; nil: its own.
 	reconnectPause func(tries int) time.Duration
 	// idle leaves the start to the test.
@@ -119,11 +122,17 @@ func (r *rig) run(t *testing.T, options ...func(*setup)) *replica {
 	}
 	b := &replica{log: &logLines{}, done: make(chan struct{})}
 	log := zerolog.New(b.log).Level(zerolog.DebugLevel).With().Timestamp().Logger()
-	client, err := delay.Dial(delay.RedisOptions{URL: s.redisURL, Log: log})
+	s.redisFiles.URL, s.redisFiles.Log = s.redisURL, log
+	client, err := delay.Dial(s.redisFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.link, err = bridge.Connect(bridge.LinkOptions{URL: s.natsURL, Creds: s.creds, Log: log, Now: s.Now, Pause: s.reconnectPause}); err != nil {
+	s.natsFiles.URL, s.natsFiles.Log, s.natsFiles.Now = s.natsURL, log, s.Now
+	s.natsFiles.Pause = s.reconnectPause
+	if s.creds != "" {
+		s.natsFiles.Creds = s.creds
+	}
+	if b.link, err = bridge.Connect(s.natsFiles); err != nil {
 		t.Fatal(err)
 	}
 	store := delay.NewStore(client, delay.StoreOptions{

@@ -43,6 +43,18 @@ func (r *rig) role(name string) *nats.Conn {
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
+// pushBy gives what pushes a job of the topic mail that must be taken.
+func pushBy(t *testing.T, nc *nats.Conn) func(job string) {
+	t.Helper()
+	return func(job string) {
+		t.Helper()
+		got, err := nc.Request("dq.push.mail", []byte(job), patience)
+		if err != nil || !strings.HasPrefix(string(got.Data), `{"code":200,`) {
+			t.Fatalf("push %s: %v %v", job, got, err)
+		}
+	}
+}
+
 // refusals are what NATS refused to a bridge.
 func (b *replica) refusals() []string { return b.log.lines("ermissions") }
 
@@ -56,39 +68,9 @@ func TestRoles(t *testing.T) { //nolint:paralleltest // the configuration reads 
 	if err != nil {
 		t.Fatal(err)
 	}
-	push := func(job string) {
-		t.Helper()
-		got, err := pusher.Request("dq.push.mail", []byte(job), patience)
-		if err != nil || !strings.HasPrefix(string(got.Data), `{"code":200,`) {
-			t.Fatalf("push %s: %v %v", job, got, err)
-		}
-	}
+	push := pushBy(t, pusher)
 	w := r.member(t, working, "mail", "workers")
-	const touches = 5
-	for i, verb := range []func(d *delivery) error{
-		func(d *delivery) error { return d.Ack() },
-		func(d *delivery) error { return d.AckSync(nats.AckWait(patience)) },
-		func(d *delivery) error { return d.Nak() },
-		func(d *delivery) error { return d.NakWithDelay(10 * time.Millisecond) },
-		func(d *delivery) error { return d.Term() },
-	} {
-		id := fmt.Sprintf("job-%d", i)
-		push(`{"id":"` + id + `","ttr":60}`)
-		d := w.next(t).is(t, id, 1)
-		for range touches {
-			if err := d.InProgress(nats.AckWait(patience)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := verb(d); err != nil {
-			t.Fatal(err)
-		}
-		if i == 2 || i == 3 {
-			if err := w.next(t).is(t, id, 2).AckSync(nats.AckWait(patience)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	r.eachVerb(t, w, push)
 	dead.next(t)
 	w.leave(t)
 	push(`{"id":"pulled","ttr":60}`)
@@ -100,8 +82,8 @@ func TestRoles(t *testing.T) { //nolint:paralleltest // the configuration reads 
 		t.Fatal(err)
 	}
 	for _, request := range [][2]string{{"stats", ""}, {"list", `{"state":"dead"}`}, {"kick", `{"id":"job-4"}`}, {"cancel", `{"id":"job-4"}`}} {
-		got, err := operator.Request("dq.admin."+request[0], []byte(request[1]), patience)
-		if err != nil || !strings.HasPrefix(string(got.Data), `{"code":200,`) {
+		var got *nats.Msg
+		if got, err = operator.Request("dq.admin."+request[0], []byte(request[1]), patience); err != nil || !strings.HasPrefix(string(got.Data), `{"code":200,`) {
 			t.Errorf("%s: %v %v", request[0], got, err)
 		}
 	}
@@ -130,6 +112,36 @@ func TestRoles(t *testing.T) { //nolint:paralleltest // the configuration reads 
 	for i, b := range r.started {
 		if lines := b.refusals(); len(lines) > 0 {
 			t.Errorf("NATS refused to bridge %d:\n%s", i, strings.Join(lines, ""))
+		}
+	}
+}
+
+// eachVerb gives a worker a job for each verb, with touches before it; the last one is dead then.
+func (r *rig) eachVerb(t *testing.T, w *worker, push func(job string)) {
+	t.Helper()
+	const touches = 5
+	for i, verb := range []func(d *delivery) error{
+		func(d *delivery) error { return d.Ack() },
+		func(d *delivery) error { return d.AckSync(nats.AckWait(patience)) },
+		func(d *delivery) error { return d.Nak() },
+		func(d *delivery) error { return d.NakWithDelay(10 * time.Millisecond) },
+		func(d *delivery) error { return d.Term() },
+	} {
+		id := fmt.Sprintf("job-%d", i)
+		push(`{"id":"` + id + `","ttr":60}`)
+		d := w.next(t).is(t, id, 1)
+		for range touches {
+			if err := d.InProgress(nats.AckWait(patience)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := verb(d); err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 || i == 3 {
+			if err := w.next(t).is(t, id, 2).AckSync(nats.AckWait(patience)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
@@ -215,13 +227,7 @@ func TestAccounts(t *testing.T) { //nolint:paralleltest // as above
 	if err != nil {
 		t.Fatal(err)
 	}
-	push := func(job string) {
-		t.Helper()
-		got, err := mail.Request("dq.push.mail", []byte(job), patience)
-		if err != nil || !strings.HasPrefix(string(got.Data), `{"code":200,`) {
-			t.Fatalf("push %s: %v %v", job, got, err)
-		}
-	}
+	push := pushBy(t, mail)
 	// Nobody listens there: no attempt counts, also of a job that is gone once it was handed over.
 	push(`{"id":"waits","ttr":0}`)
 	r.tried(t)

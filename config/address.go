@@ -87,18 +87,18 @@ func checkRedisURL(text string) error {
 			return errors.New("must be unix:///path/of/the/socket")
 		}
 		return nil
-	case "redis+cluster":
+	case "redis+cluster", "rediss+cluster":
 		if path != "" {
 			return errors.New("must have no path: a cluster has one database")
 		}
 		return checkHosts(addr.hosts)
-	case "redis+sentinel":
+	case "redis+sentinel", "rediss+sentinel":
 		if path == "" || strings.Contains(path, "/") {
 			return errors.New("must end in /<name of the master>")
 		}
 		return checkHosts(addr.hosts)
 	}
-	return errors.New("must start with redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://")
+	return errors.New("must start with redis://, rediss://, unix://, redis+cluster://, redis+sentinel:// or, with TLS, rediss+cluster://, rediss+sentinel://")
 }
 
 func checkHosts(list string) error {

@@ -38,7 +38,7 @@ type NATS struct {
 
 // Redis says how the bridge reaches its Redis server, Sentinel or cluster.
 type Redis struct {
-	URL  string `envconfig:"DQ_REDIS_URL" default:"redis://127.0.0.1:6379/0" unit:"URL" secret:"url" desc:"redis, rediss or unix; redis+cluster://h1:p,h2:p or redis+sentinel://h1:p,h2:p/master"`
+	URL  string `envconfig:"DQ_REDIS_URL" default:"redis://127.0.0.1:6379/0" unit:"URL" secret:"url" desc:"redis, rediss or unix; redis+cluster://h1:p,h2:p or redis+sentinel://h1:p,h2:p/master; rediss+… with TLS"`
 	CA   string `envconfig:"DQ_REDIS_CA" unit:"file" desc:"PEM certificates that sign the server's; empty: those of the system"`
 	Cert string `envconfig:"DQ_REDIS_CERT" unit:"file" desc:"PEM client certificate, with DQ_REDIS_KEY; empty: none"`
 	Key  string `envconfig:"DQ_REDIS_KEY" unit:"file" secret:"file" desc:"PEM key of DQ_REDIS_CERT"`

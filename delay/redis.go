@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
 )
 
 // RedisOptions say where Redis is.
 type RedisOptions struct {
-	// URL is redis://, rediss://, unix://, redis+cluster://h1:p,h2:p or redis+sentinel://h1:p,h2:p/master.
+	// URL is redis://, rediss://, unix://, redis+cluster://h1:p,h2:p or redis+sentinel://h1:p,h2:p/master, the last two also
+	// as rediss+…; with sentinel_username and sentinel_password as query parameters.
 	URL string
 	// CA, Cert and Key are PEM files; empty: the system's CAs, no client certificate.
 	CA, Cert, Key string
@@ -58,6 +60,7 @@ func Dial(o RedisOptions) (redis.UniversalClient, error) {
 		Addrs: strings.Split(u.Host, ","), Username: u.User.Username(), Password: password, TLSConfig: security,
 		MaxRetries: -1, DialTimeout: dialTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout,
 		ContextTimeoutEnabled: true, PoolSize: poolSize, DialerRetries: 1, DisableIdentity: true,
+		MaintNotificationsConfig: noNotifications(),
 	}
 	switch many {
 	case "cluster":
@@ -72,6 +75,11 @@ func Dial(o RedisOptions) (redis.UniversalClient, error) {
 	return nil, fmt.Errorf("parse redis URL: scheme %q is not known", u.Scheme)
 }
 
+// noNotifications keeps the client from asking for a service that Redis itself does not have: an ACL would have to allow it.
+func noNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
 func dialOne(address string, security *tls.Config) (redis.UniversalClient, error) {
 	options, err := redis.ParseURL(address)
 	if err != nil {
@@ -82,6 +90,7 @@ func dialOne(address string, security *tls.Config) (redis.UniversalClient, error
 	options.ContextTimeoutEnabled = true
 	options.PoolSize, options.DialerRetries = poolSize, 1
 	options.DisableIdentity = true
+	options.MaintNotificationsConfig = noNotifications()
 	if security != nil {
 		options.TLSConfig = security
 	}
@@ -136,14 +145,14 @@ func unavailable(err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		for _, beginning := range definite {
-			if strings.HasPrefix(reply.Error(), beginning) {
-				return &UnavailableError{Cause: err}
+			if strings.HasPrefix(reply.Error(), beginning) && !deniedInside(reply.Error()) {
+				return &UnavailableError{Cause: advised(err)}
 			}
 		}
-		return &UnavailableError{Maybe: true, Odd: true, Cause: err}
+		return &UnavailableError{Maybe: true, Odd: true, Cause: advised(err)}
 	}
 	var network *net.OpError
 	notSent := errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) ||
 		errors.As(err, &network) && network.Op == "dial"
-	return &UnavailableError{Maybe: !notSent, Cause: err}
+	return &UnavailableError{Maybe: !notSent, Cause: advised(err)}
 }

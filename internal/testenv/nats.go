@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"crypto/tls"
 	"net"
 	"net/url"
 	"os"
@@ -25,6 +26,18 @@ type NATSOption func(*server.Options)
 
 // JetStream turns JetStream on, with a store that survives Restart and goes with the test.
 func JetStream() NATSOption { return func(o *server.Options) { o.JetStream = true } }
+
+// NATSTLS makes a server speak TLS alone, with a certificate; where clients is set, they need one that it signed.
+func NATSTLS(own Issued, clients *Authority) NATSOption {
+	return func(o *server.Options) {
+		o.TLS, o.TLSTimeout = true, 5
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own.Pair}}
+		if clients != nil {
+			o.TLSVerify = true
+			o.TLSConfig.ClientAuth, o.TLSConfig.ClientCAs = tls.RequireAndVerifyClientCert, clients.Pool()
+		}
+	}
+}
 
 // NATSConfig takes what a configuration file of nats-server says, but for the address.
 func NATSConfig(tb testing.TB, file string) NATSOption {

@@ -59,6 +59,9 @@ func NewRedisSentinel(tb testing.TB, replicas int, args ...string) *RedisSentine
 	return s
 }
 
+// Sentinels are the servers that watch.
+func (s *RedisSentinel) Sentinels() []*RedisServer { return s.sentinels }
+
 // URL is redis+sentinel://h1:p,h2:p,h3:p/master.
 func (s *RedisSentinel) URL() string {
 	addrs := make([]string, 0, len(s.sentinels))

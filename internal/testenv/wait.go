@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,3 +71,13 @@ func freePort() (int, error) {
 
 // now is the real clock: what is here deals with sockets and other processes, which know no other.
 func now() time.Time { return time.Now() } //nolint:forbidigo // see above
+
+// FreePort is a port that nobody listens on, for what a test starts in its own way.
+func FreePort(tb testing.TB) string {
+	tb.Helper()
+	port, err := freePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strconv.Itoa(port)
+}
