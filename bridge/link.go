@@ -98,26 +98,11 @@ func Connect(o LinkOptions) (*Link, error) {
 		}),
 		nats.ErrorHandler(l.asyncError),
 	}
-	for _, file := range []struct {
-		set    bool
-		option func() nats.Option
-	}{
-		{o.Creds != "", func() nats.Option { return nats.UserCredentials(o.Creds) }},
-		{o.CA != "", func() nats.Option { return nats.RootCAs(o.CA) }},
-		{o.Cert != "", func() nats.Option { return nats.ClientCert(o.Cert, o.Key) }},
-	} {
-		if file.set {
-			options = append(options, file.option())
-		}
+	files, err := o.files()
+	if err != nil {
+		return nil, err
 	}
-	if o.NKey != "" {
-		option, err := nats.NkeyOptionFromSeed(o.NKey)
-		if err != nil {
-			return nil, fmt.Errorf("DQ_NATS_NKEY: read nkey seed: %w", err)
-		}
-		options = append(options, option)
-	}
-	conn, err := nats.Connect(o.URL, options...)
+	conn, err := nats.Connect(o.URL, append(options, files...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to nats: %w", advised(err))
 	}

@@ -107,17 +107,17 @@ func tlsConfig(o RedisOptions, u *url.URL) (*tls.Config, error) {
 	if o.CA != "" {
 		pem, err := os.ReadFile(o.CA)
 		if err != nil {
-			return nil, fmt.Errorf("read redis CA: %w", err)
+			return nil, fmt.Errorf("DQ_REDIS_CA: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read redis CA %s: no certificate in it", o.CA)
+			return nil, fmt.Errorf("DQ_REDIS_CA: no certificate in %s", o.CA)
 		}
 	}
 	if o.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 		if err != nil {
-			return nil, fmt.Errorf("load redis client certificate: %w", err)
+			return nil, fmt.Errorf("DQ_REDIS_CERT and DQ_REDIS_KEY: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
