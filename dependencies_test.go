@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// dependencies are the rows of docs/dependencies.md: module → licence.
+func dependencies(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string]string)
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z]+\.[a-z./\w-]+) \| ([\w.-]+) \|`).FindAllStringSubmatch(string(text), -1) {
+		if before, twice := rows[row[1]]; twice && before != row[2] {
+			t.Errorf("%s has two licences: %s and %s", row[1], before, row[2])
+		}
+		rows[row[1]] = row[2]
+	}
+	return rows
+}
+
+// module is one requirement of a go.mod.
+type module struct {
+	Path, Dir string
+	Indirect  bool
+}
+
+func goJSON(t *testing.T, dir string, value any, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, value)
+	}
+	if err != nil {
+		t.Fatalf("go %s: %v", strings.Join(args, " "), err)
+	}
+}
+
+// TestDependenciesAreListed: docs/dependencies.md has what go.mod names, with the licence of its file, and nothing else.
+func TestDependenciesAreListed(t *testing.T) {
+	t.Parallel()
+	rows := dependencies(t)
+	needed := make(map[string]bool)
+	for _, dir := range []string{".", "bench"} {
+		var file struct{ Require []module }
+		goJSON(t, dir, &file, "mod", "edit", "-json")
+		for _, m := range file.Require {
+			if m.Indirect && dir != "." {
+				continue // in no program that is handed out
+			}
+			needed[m.Path] = true
+			if rows[m.Path] == "" {
+				t.Errorf("docs/dependencies.md lacks %s, which %s/go.mod requires", m.Path, dir)
+			}
+			if dir != "." {
+				continue
+			}
+			goJSON(t, dir, &m, "list", "-m", "-json", m.Path)
+			if found := licenceOf(t, m.Dir); rows[m.Path] != "" && found != rows[m.Path] {
+				t.Errorf("docs/dependencies.md says %s has the licence %s, its file looks like %s", m.Path, rows[m.Path], found)
+			}
+		}
+	}
+	for path := range rows {
+		if !needed[path] {
+			t.Errorf("docs/dependencies.md lists %s, which no go.mod requires", path)
+		}
+	}
+}
+
+// licenceOf knows the licences in use by words that only their texts have.
+func licenceOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "LICEN[CS]E*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no licence in %s: %v", dir, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(data)), " ")
+	switch {
+	case strings.Contains(text, "Mozilla Public License Version 2.0"):
+		return "MPL-2.0"
+	case strings.Contains(text, "Redistribution and use in source and binary forms"):
+		if strings.Contains(text, "Neither the name") {
+			return "BSD-3-Clause"
+		}
+		return "BSD-2-Clause"
+	case strings.Contains(text, "Apache License"):
+		return "Apache-2.0"
+	case strings.Contains(text, "Permission is hereby granted, free of charge"):
+		return "MIT"
+	}
+	return "unknown"
+}
