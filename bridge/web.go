@@ -245,7 +245,12 @@ func (s *web) await(ctx context.Context, w http.ResponseWriter, topic string, wa
 	case <-ctx.Done():
 	}
 	d.leaves(topic, waiter)
-	return errNoJob
+	select {
+	case p := <-outcome: // it came in this moment
+		return p.envelope(w, d.now())
+	default:
+		return errNoJob
+	}
 }
 
 // envelope gives the answer, with the headers of the delivery but those of the pusher, which a browser might heed.

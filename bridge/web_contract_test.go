@@ -303,3 +303,49 @@ func TestWebLimits(t *testing.T) {
 	r.main.http(t, "POST", "/push", `{"id":"a","topic":"t"}`, asJSON).is(t, 200, "")
 	r.finish(t, "a")
 }
+
+// TestWebMany: pops at two replicas share the jobs that are pushed at one of them; each job comes to one, once.
+func TestWebMany(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	second := r.start(t)
+	const jobs, pops = 200, 10
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	seen := make(map[string]int)
+	for i := range pops {
+		at := []*replica{r.main, second}[i%2]
+		group.Go(func() {
+			for {
+				got, err := at.tryHTTP(t.Context(), t, "GET", "/pop?topic=t&wait=3s", "")
+				if err != nil || got.StatusCode != http.StatusOK {
+					return
+				}
+				mu.Lock()
+				seen[got.Header.Get("Dq-Id")]++
+				mu.Unlock()
+				done, err := at.tryHTTP(t.Context(), t, "POST", "/finish?job_id="+got.Header.Get("Dq-Id"), "")
+				if err != nil || !strings.Contains(done.text, `{"finished":1}`) {
+					t.Errorf("finish: %s %v", done.text, err)
+				}
+			}
+		})
+	}
+	for i := range jobs / 20 {
+		var list []string
+		for n := range 20 {
+			list = append(list, fmt.Sprintf(`{"id":"job-%d","topic":"t","delay":%g}`, i*20+n, float64(n%3)/10))
+		}
+		r.main.http(t, "POST", "/push", "["+strings.Join(list, ",")+"]", asJSON).is(t, 200, "")
+	}
+	group.Wait()
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+	if len(seen) != jobs {
+		t.Errorf("%d of %d jobs came", len(seen), jobs)
+	}
+	r.emptied(t)
+}
