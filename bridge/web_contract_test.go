@@ -349,3 +349,27 @@ func TestWebMany(t *testing.T) {
 	}
 	r.emptied(t)
 }
+
+// TestWebPopsAreBounded: beyond so many pops that wait the next one is refused, and others are served.
+func TestWebPopsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	addr := strings.TrimPrefix(r.main.url(t, ""), "http://")
+	const most = 1000
+	for range most {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err = fmt.Fprint(conn, "GET /pop?topic=t&wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testenv.Eventually(t, patience, func() bool {
+		return r.main.http(t, "GET", "/pop?topic=other", "").StatusCode == http.StatusServiceUnavailable
+	}, "a pop is refused")
+	r.main.http(t, "GET", "/pop?topic=other", "").is(t, 503, "too many pops")
+	r.main.http(t, "POST", "/push", `{"id":"a","topic":"u"}`, asJSON).is(t, 200, "")
+	r.main.http(t, "POST", "/finish?job_id=a", "").is(t, 200, `{"finished":1}`)
+}
