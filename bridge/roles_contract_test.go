@@ -285,3 +285,50 @@ func TestAccounts(t *testing.T) { //nolint:paralleltest // as above
 		t.Errorf("NATS refused:\n%s", strings.Join(lines, ""))
 	}
 }
+
+// A stream of another account takes jobs: its answers cross the border like those of its workers. The bridge cannot see that
+// stream, but hears it.
+func TestStreamOfAnotherAccount(t *testing.T) { //nolint:paralleltest // as above
+	r := configured(t, "nats-accounts.conf")
+	account, err := r.nats.Server().LookupAccount("MAIL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = account.EnableJetStream(map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	mail := r.connect(nats.UserInfo("mail", password))
+	js, err := jetstream.New(mail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "WORK", Subjects: []string{"dq.ready.mail"}, Storage: jetstream.MemoryStorage, MaxMsgs: 1, Discard: jetstream.DiscardNew,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := &out{Stream: stream, rig: r}
+	push := pushBy(t, mail)
+	push(`{"id":"taken","ttr":600}`)
+	work.has(t, 1)
+	r.confirmed(t, "taken")
+	push(`{"id":"held","ttr":600}`)
+	testenv.Eventually(t, patience, func() bool { return r.main.metric(t, "dqbridge_returned_total") > 0 }, "what a full stream refuses is taken back")
+	job := r.is(t, "held", "ready")
+	if job.Attempt != 0 {
+		t.Errorf("a delivery that was refused counts: %+v", job)
+	}
+	work.has(t, 1)
+	if err = mail.Publish(work.message(t, 1).Header.Get("Dq-Ack"), []byte("+ACK")); err != nil {
+		t.Fatal(err)
+	}
+	if err = stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	work.has(t, 1)
+	if got, err := mail.Request("dq.finish", []byte("held"), patience); err != nil || !strings.Contains(string(got.Data), `"finished":1`) {
+		t.Errorf("finish: %v %v", got, err)
+	}
+	r.emptied(t)
+}
