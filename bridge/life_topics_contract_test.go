@@ -315,7 +315,11 @@ func TestLifeStats(t *testing.T) {
 	r.bring(t, "inflight", "inflight", "")
 	r.bring(t, "dead", "dead", "")
 	r.replicas(t, 2)
-	answer := r.admin(t, "stats", "{}")
+	var answer reply
+	testenv.Eventually(t, patience, func() bool { // a beat can be late on a busy machine
+		answer = r.admin(t, "stats", "{}")
+		return len(decoded[statsData](t, answer).Replicas) == 2
+	}, "both replicas are told")
 	raw := decoded[map[string]json.RawMessage](t, answer)
 	if have := slices.Sorted(maps.Keys(raw)); strings.Join(have, " ") != "dead delayed due inflight ready redis replicas topics" {
 		t.Errorf("fields %q", have)
