@@ -11,8 +11,8 @@ import (
 	"github.com/dqbridge/dqbridge/internal/testenv"
 )
 
-// crashJobs is how many jobs are at the point of a crash.
-const crashJobs = 5
+// crashJobs is how many jobs are at the point of a crash: no more than a topic gets at once whose listeners are not known.
+const crashJobs = 4
 
 // crash is a rig whose first replica is killed at an exact point on its way to Redis. Its store has one bucket, so that
 // one call concerns all jobs.

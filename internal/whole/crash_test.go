@@ -128,10 +128,10 @@ func (c *crash) afterLease(out <-chan delivery, began time.Time) []delivery {
 }
 
 // published lets jobs be delivered whose delivery is not confirmed, and kills the replica there, after then.
-func published(c *crash, out <-chan delivery, then func(d delivery)) []delivery {
+func published(c *crash, out <-chan delivery, ttr client.Value, then func(d delivery)) []delivery {
 	c.t.Helper()
 	caught := c.catch(testenv.BeforeRequest, "confirm")
-	deliveries := c.deliverAll(out, "60s")
+	deliveries := c.deliverAll(out, ttr)
 	for _, d := range deliveries {
 		then(d)
 	}
@@ -145,7 +145,7 @@ func publishedAndLeft(c *crash) {
 	out := make(chan delivery, crashJobs)
 	c.workers(1, c.into(out))
 	began := time.Now()
-	published(c, out, func(delivery) { began = time.Now() })
+	published(c, out, "60s", func(delivery) { began = time.Now() })
 	for _, d := range c.afterLease(out, began) {
 		c.ackSync(d)
 	}
@@ -156,7 +156,8 @@ func publishedAndLeft(c *crash) {
 func publishedAndAcked(c *crash) {
 	out := make(chan delivery, crashJobs)
 	c.workers(1, c.into(out))
-	published(c, out, func(d delivery) {
+	// A short TTR is confirmed at once; with a longer one there would be nothing to confirm any more.
+	published(c, out, "1s", func(d delivery) {
 		c.ackSync(d)
 		testenv.Eventually(c.t, 5*time.Second, func() bool { return c.history.IsFinished(d.ID) }, "the ack is confirmed")
 	})
@@ -168,7 +169,7 @@ func publishedAndAcked(c *crash) {
 func publishedAndAckedLate(c *crash) {
 	out := make(chan delivery, crashJobs)
 	c.workers(1, c.into(out))
-	first := published(c, out, func(delivery) {})
+	first := published(c, out, "60s", func(delivery) {})
 	c.nextAll(out)
 	for _, d := range first {
 		c.ackSync(d)
