@@ -78,7 +78,6 @@ func (s *httpServer) handler(local bool) http.Handler {
 		promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP, http.MethodGet, http.MethodHead))
 	guarded.HandleFunc("/", unknownPath)
 	if local || s.token != "" {
-		s.web.guardForms = s.token == ""
 		s.web.register(guarded)
 	}
 	if s.profiles && (local || s.token != "") {

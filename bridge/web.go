@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -38,8 +37,6 @@ type web struct {
 	acks       *acks
 	dispatcher *dispatcher
 	health     *health
-	// guardForms refuses what a web form can send: there is no token that a page of somebody else would lack.
-	guardForms bool
 	// turns and pops have an entry for each request in hand.
 	turns, pops chan struct{}
 }
@@ -123,9 +120,6 @@ func (s *web) push(w http.ResponseWriter, r *http.Request) envelope {
 	if f := knownParameters(r); f != nil {
 		return f.envelope()
 	}
-	if f := s.checkType(r); f != nil {
-		return f.envelope()
-	}
 	done := s.turn(r.Context())
 	if done == nil {
 		return errWebBusy
@@ -142,15 +136,6 @@ func (s *web) push(w http.ResponseWriter, r *http.Request) envelope {
 	request := newWebRequest(s.intake.subjects.push(), data)
 	s.intake.take(request, nil)
 	return request.wait(r.Context())
-}
-
-// checkType refuses, where there is no token, what a page of somebody else could send without asking this server first.
-func (s *web) checkType(r *http.Request) *fault {
-	given := r.Header.Get("Content-Type")
-	if kind, _, err := mime.ParseMediaType(given); !s.guardForms || err == nil && kind == "application/json" {
-		return nil
-	}
-	return badInput("header Content-Type", given, "application/json, as long as there is no DQ_HTTP_TOKEN")
 }
 
 // finish takes the id of a job.
