@@ -205,6 +205,9 @@ func (d *dispatcher) draw(b *batch, heard map[*topic]bool) {
 func (d *dispatcher) confirm(ctx context.Context, leased, published time.Time, flights []*flight) {
 	for {
 		elapsed := d.now().Sub(published)
+		if elapsed < 0 || elapsed > delay.LeaseTime { // no lease lasts so long: the local clock was set
+			elapsed = 0
+		}
 		leases := make([]delay.Lease, len(flights))
 		for i, f := range flights {
 			leases[i] = f.lease

@@ -52,9 +52,9 @@ func (d *dispatcher) confirmHeld(ctx context.Context) {
 	}
 }
 
-// waitUntil waits for a moment, or until nothing more is handed out.
+// waitUntil waits for a moment that is near, or until nothing more is handed out.
 func (d *dispatcher) waitUntil(at time.Time) {
-	timer := time.NewTimer(at.Sub(d.now()))
+	timer := time.NewTimer(min(at.Sub(d.now()), confirmAfter)) // the local clock may have been set back
 	defer timer.Stop()
 	select {
 	case <-timer.C:

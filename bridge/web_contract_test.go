@@ -366,7 +366,7 @@ func TestWebPopsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testenv.Eventually(t, patience, func() bool {
+	testenv.Eventually(t, 4*patience, func() bool {
 		return r.main.http(t, "GET", "/pop?topic=other", "").StatusCode == http.StatusServiceUnavailable
 	}, "a pop is refused")
 	r.main.http(t, "GET", "/pop?topic=other", "").is(t, 503, "too many pops")

@@ -290,8 +290,8 @@ func TestOthersAreInTime(t *testing.T) {
 	// A machine that does other things is late without any load too: that counts several times.
 	const times = 10
 	limit := 250 * time.Millisecond
-	if testenv.RaceDetector {
-		limit = time.Second
+	if testenv.RaceDetector { // which makes everything some ten times slower, on two cores that are full
+		limit = 5 * time.Second
 	}
 	for name, load := range map[string]func(r *rig){
 		"many ready jobs and a slow worker": func(r *rig) {
