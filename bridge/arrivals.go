@@ -319,18 +319,7 @@ func (in *arrivals) wait(ctx context.Context) {
 }
 
 // keep tells the stream of messages that are in hand for long, so that it does not give them to others.
-func (in *arrivals) keep(ctx context.Context) {
-	every := time.NewTicker(keepEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-			in.keepAll()
-		}
-	}
-}
+func (in *arrivals) keep(ctx context.Context) { each(ctx, keepEvery, in.keepAll) }
 
 func (in *arrivals) keepAll() {
 	in.mu.Lock()

@@ -97,8 +97,8 @@ func (d *dispatcher) decide(ctx context.Context, b *batch) {
 	}
 	certain, settled, back := d.sort(b)
 	d.count(slices.Concat(certain, settled))
-	if now := d.hold(b.leased, certain); len(now) > 0 {
-		d.confirm(ctx, b.leased, d.now(), now)
+	if now := d.hold(certain); len(now) > 0 {
+		d.confirm(ctx, now)
 	}
 	if len(back) > 0 {
 		d.giveBack(ctx, back)
@@ -106,11 +106,13 @@ func (d *dispatcher) decide(ctx context.Context, b *batch) {
 	}
 }
 
-// count tells the world of deliveries that are certain.
+// count notes that deliveries are certain from now on, and tells the world.
 func (d *dispatcher) count(flights []*flight) {
+	now := d.now()
 	for _, f := range flights {
+		f.certain = now
 		d.metrics.delivered(f)
-		d.events.delivered(f, d.now())
+		d.events.delivered(f, now)
 	}
 }
 
@@ -201,20 +203,13 @@ func (d *dispatcher) draw(b *batch, heard map[*topic]bool) {
 	}
 }
 
-// confirm tells Redis of certain deliveries, again and again while it is away and the leases hold.
-func (d *dispatcher) confirm(ctx context.Context, leased, published time.Time, flights []*flight) {
-	for {
-		elapsed := d.now().Sub(published)
-		if elapsed < 0 || elapsed > delay.LeaseTime { // no lease lasts so long: the local clock was set
-			elapsed = 0
-		}
+// confirm tells Redis of certain deliveries, again and again while it is away and their leases hold.
+func (d *dispatcher) confirm(ctx context.Context, flights []*flight) {
+	for len(flights) > 0 {
 		leases := make([]delay.Lease, len(flights))
 		for i, f := range flights {
 			leases[i] = f.lease
-			leases[i].TTR = f.ttr
-			if f.ttr > 0 {
-				leases[i].TTR = max(f.ttr-elapsed, time.Millisecond)
-			}
+			leases[i].TTR = f.left(d.now())
 		}
 		done, err := d.queue.Confirm(ctx, leases)
 		if err == nil {
@@ -222,12 +217,24 @@ func (d *dispatcher) confirm(ctx context.Context, leased, published time.Time, f
 			return
 		}
 		d.metrics.trouble("confirm", err)
-		if d.now().Sub(leased) > confirmUntil || ctx.Err() != nil {
-			d.endAll(flights)
-			return
-		}
 		holdBack(ctx)
+		flights = d.confirmable(ctx, flights)
 	}
+}
+
+// confirmable ends the flights whose leases are about to run out, all where ctx is over, and gives the others.
+func (d *dispatcher) confirmable(ctx context.Context, flights []*flight) []*flight {
+	now := d.now()
+	var young, old []*flight
+	for _, f := range flights {
+		if ctx.Err() == nil && now.Sub(f.leased) < confirmUntil {
+			young = append(young, f)
+		} else {
+			old = append(old, f)
+		}
+	}
+	d.endAll(old)
+	return young
 }
 
 // delivered ends the flights of confirmed deliveries that are over already.

@@ -375,17 +375,24 @@ func (b *Bridge) closeStore() {
 
 // watchStreams looks every minute for a stream that was made over the bridge's subjects.
 func (b *Bridge) watchStreams(ctx context.Context) {
-	every := time.NewTicker(time.Minute)
+	each(ctx, time.Minute, func() {
+		if err := b.checkStreams(ctx); err != nil {
+			b.log.Error().Err(err).Msg("requests are answered twice")
+			b.metrics.trouble("look for streams", err)
+		}
+	})
+}
+
+// each calls f again and again, the first time after a pause, until ctx is over.
+func each(ctx context.Context, pause time.Duration, f func()) {
+	every := time.NewTicker(pause)
 	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			if err := b.checkStreams(ctx); err != nil {
-				b.log.Error().Err(err).Msg("requests are answered twice")
-				b.metrics.trouble("look for streams", err)
-			}
+			f()
 		}
 	}
 }

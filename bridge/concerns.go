@@ -63,18 +63,11 @@ func (c *concerns) collectors() []prometheus.Collector {
 
 // run looks at Redis's settings from time to time, until ctx is over.
 func (c *concerns) run(ctx context.Context) {
-	every := time.NewTicker(concernsEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-			if err := c.look(ctx); errors.Is(err, delay.ErrOldServer) {
-				c.log.Error().Err(err).Msg("redis is not fit")
-			}
+	each(ctx, concernsEvery, func() {
+		if err := c.look(ctx); errors.Is(err, delay.ErrOldServer) { // all else is told by health
+			c.log.Error().Err(err).Msg("redis is not fit")
 		}
-	}
+	})
 }
 
 // look asks Redis, and says in the log what is new.

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -11,18 +12,13 @@ const (
 	confirmAfter = 150 * time.Millisecond
 	// patientTTR is the shortest time to run of a delivery that may wait so.
 	patientTTR = 2 * time.Second
-	// heldBatches bounds how many batches may wait.
-	heldBatches = 1024
+	// heldBatches bounds how many batches may wait, confirmAtOnce how many deliveries are confirmed together, about.
+	heldBatches   = 1024
+	confirmAtOnce = 4096
 )
 
-// held is what of a batch waits to be confirmed.
-type held struct {
-	flights           []*flight
-	leased, published time.Time
-}
-
 // hold lets certain deliveries wait, and gives those that must be confirmed at once.
-func (d *dispatcher) hold(leased time.Time, certain []*flight) []*flight {
+func (d *dispatcher) hold(certain []*flight) []*flight {
 	var now, later []*flight
 	for _, f := range certain {
 		if f.ttr < patientTTR {
@@ -35,22 +31,51 @@ func (d *dispatcher) hold(leased time.Time, certain []*flight) []*flight {
 		return now
 	}
 	select {
-	case d.held <- held{later, leased, d.now()}:
+	case d.held <- later:
 		return now
 	default:
 		return certain
 	}
 }
 
-// confirmHeld confirms what has waited long enough and is still out, until held is closed and empty.
+// confirmHeld confirms what has waited and is still out, until held is closed and empty. All whose time has come go
+// together: however slow Redis is, it keeps up.
 func (d *dispatcher) confirmHeld(ctx context.Context) {
-	for h := range d.held {
-		d.waitUntil(h.published.Add(confirmAfter))
-		if open := d.unsettled(h.flights); len(open) > 0 {
-			d.confirm(ctx, h.leased, h.published, open)
+	var waiting [][]*flight
+	for {
+		if len(waiting) == 0 {
+			batch, more := <-d.held
+			if !more {
+				return
+			}
+			waiting = append(waiting, batch)
 		}
+		d.waitUntil(ripeAt(waiting[0]))
+		for len(d.held) > 0 && len(waiting) < heldBatches {
+			waiting = append(waiting, <-d.held)
+		}
+		n := ripe(waiting, d.now())
+		if open := d.unsettled(slices.Concat(waiting[:n]...)); len(open) > 0 {
+			d.confirm(ctx, open)
+		}
+		waiting = waiting[n:]
 	}
 }
+
+// ripe gives how many of the batches that wait are confirmed together: the first, and those whose time has come.
+func ripe(waiting [][]*flight, now time.Time) int {
+	flights := 0
+	for n, batch := range waiting {
+		if n > 0 && (ripeAt(batch).After(now) || flights >= confirmAtOnce) {
+			return n
+		}
+		flights += len(batch)
+	}
+	return len(waiting)
+}
+
+// ripeAt is when a batch that waits is to be confirmed.
+func ripeAt(batch []*flight) time.Time { return batch[0].certain.Add(confirmAfter) }
 
 // waitUntil waits for a moment that is near, or until nothing more is handed out.
 func (d *dispatcher) waitUntil(at time.Time) {

@@ -76,7 +76,7 @@ type dispatcher struct {
 	awaits  func(topics []string)
 	batches chan *batch
 	// held are deliveries that are certain and will be confirmed a little later, or at once when stopping is closed.
-	held     chan held
+	held     chan []*flight
 	stopping chan struct{}
 }
 
@@ -88,7 +88,7 @@ func newDispatcher(b *Bridge) *dispatcher {
 		died:   sink{b}.Died,
 		topics: make(map[string]*topic), flights: make(map[flightKey]*flight), barriers: make(map[uint64]*batch),
 		wake: make(chan struct{}, 1), landed: make(chan struct{}, 1), batches: make(chan *batch, openBatches),
-		held: make(chan held, heldBatches), stopping: make(chan struct{}),
+		held: make(chan []*flight, heldBatches), stopping: make(chan struct{}),
 	}
 	d.captures = &captures{
 		link: b.link, subjects: b.subjects, metrics: b.metrics, log: b.log, now: b.now, changed: d.reconsider,

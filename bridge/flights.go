@@ -33,7 +33,8 @@ type flight struct {
 	dropped bool
 	// taken: a stream has it. sorted: its batch was decided, so that what is said of it now comes late.
 	taken, sorted bool
-	leased        time.Time
+	// leased is when it was reserved, certain when it was known that it was delivered: then its TTR began.
+	leased, certain time.Time
 	// ask is when Redis is asked whether it still flies, gap how long after that again: it may have been settled where
 	// nobody could tell, and a TTR is too long to keep its place for nothing.
 	ask time.Time
@@ -48,6 +49,18 @@ func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time) *flight 
 	}
 	d.flights[f.key] = f
 	return f
+}
+
+// left is what is left of the TTR, at least a ms; 0 where there is none.
+func (f *flight) left(now time.Time) time.Duration {
+	elapsed := now.Sub(f.certain)
+	switch {
+	case f.ttr == 0:
+		return 0
+	case elapsed < 0, elapsed > delay.LeaseTime: // no lease lasts so long: the local clock was set
+		return f.ttr
+	}
+	return max(f.ttr-elapsed, time.Millisecond)
 }
 
 // end takes a flight out of the window. One that is not there was ended before.

@@ -179,7 +179,7 @@ func TestLifeReplaceInArray(t *testing.T) {
 // TestLifeDebounce: of many pushes of one id only the last is delivered, once, at its time.
 func TestLifeDebounce(t *testing.T) {
 	t.Parallel()
-	for name, delay := range map[string]string{"delayed": "0.5", "ready": "0"} {
+	for name, delay := range map[string]string{"delayed": "3", "ready": "0"} {
 		for _, replicas := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, %d", name, replicas), func(t *testing.T) {
 				t.Parallel()
@@ -200,9 +200,6 @@ func TestLifeDebounce(t *testing.T) {
 					answer := r.ask(t, r.msg("push", fmt.Sprintf(`{"id":"a","topic":"t","delay":%s,"body":%d,"on_duplicate":"replace"}`, delay, i)))
 					last = decoded[replaced](t, answer)
 					if answer.Code != 200 || last.Replaced != (i > 0) {
-						if w.count() > 0 { // the machine was so slow that it was due in between
-							t.Skip("a push came after the delivery")
-						}
 						t.Fatalf("push %d: %s", i, answer.raw)
 					}
 				}

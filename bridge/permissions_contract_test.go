@@ -3,7 +3,6 @@ package bridge_test
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -58,33 +57,7 @@ func TestPermissions(t *testing.T) {
 	pusher := r.connect(nats.UserInfo("pusher", "secret-p"), nats.CustomInboxPrefix("_INBOX_push"), onError)
 	working := r.connect(nats.UserInfo("worker", "secret-w"), nats.CustomInboxPrefix("_INBOX_mail"), onError)
 	w := r.member(t, working, "mail", "workers")
-	for i, verb := range []func(d *delivery) error{
-		func(d *delivery) error { return d.Ack() },
-		func(d *delivery) error { return d.AckSync(nats.AckWait(patience)) },
-		func(d *delivery) error { return d.Nak() },
-		func(d *delivery) error { return d.NakWithDelay(10 * time.Millisecond) },
-		func(d *delivery) error { return d.Term() },
-	} {
-		id := fmt.Sprintf("job-%d", i)
-		answer, err := pusher.Request(r.subject("push.mail"), []byte(`{"id":"`+id+`","ttr":60}`), patience)
-		if err != nil || !strings.HasPrefix(string(answer.Data), `{"code":200,`) {
-			t.Fatalf("push: %v %v", answer, err)
-		}
-		d := w.next(t).is(t, id, 1)
-		for range 3 {
-			if err := d.InProgress(nats.AckWait(patience)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := verb(d); err != nil {
-			t.Fatal(err)
-		}
-		if i == 2 || i == 3 {
-			if err := w.next(t).is(t, id, 2).AckSync(nats.AckWait(patience)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	r.eachVerb(t, w, pushBy(t, pusher, r.subject("push.mail")))
 	r.finish(t, dead.next(t).id())
 	r.emptied(t)
 	pusher.Close()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/dqbridge/dqbridge/delay"
 )
@@ -108,22 +107,12 @@ func (d *dispatcher) heed(ctx context.Context) {
 		d.mu.Unlock()
 		if len(handed) > 0 {
 			d.count(handed)
-			d.confirm(ctx, oldest(handed), d.now(), handed)
+			d.confirm(ctx, handed)
 		}
 		if len(refused) > 0 {
 			d.takeBack(ctx, refused)
 		}
 	}
-}
-
-func oldest(flights []*flight) time.Time {
-	first := flights[0].leased
-	for _, f := range flights {
-		if f.leased.Before(first) {
-			first = f.leased
-		}
-	}
-	return first
 }
 
 // takeBack undoes deliveries that a stream refused after all. Where Redis does not hear it, their time runs out.

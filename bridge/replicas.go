@@ -104,21 +104,14 @@ func (r *replicas) adopt(slot int, slots []delay.Slot) error {
 
 // run beats until ctx ends.
 func (r *replicas) run(ctx context.Context) {
-	beat := time.NewTicker(delay.BeatEvery)
-	defer beat.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-			if err := r.beat(ctx); err != nil && ctx.Err() == nil {
-				r.metrics.trouble("beat", err)
-			}
-			r.reconcile(ctx)
-			r.announce(r.acks.dispatcher.awaited())
-			r.acks.dispatcher.forget()
+	each(ctx, delay.BeatEvery, func() {
+		if err := r.beat(ctx); err != nil && ctx.Err() == nil {
+			r.metrics.trouble("beat", err)
 		}
-	}
+		r.reconcile(ctx)
+		r.announce(r.acks.dispatcher.awaited())
+		r.acks.dispatcher.forget()
+	})
 }
 
 // watchPauses keeps the dispatcher told of the paused topics until ctx ends.

@@ -45,12 +45,12 @@ func (r *rig) role(name string) *nats.Conn {
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
-// pushBy gives what pushes a job of the topic mail that must be taken.
-func pushBy(t *testing.T, nc *nats.Conn) func(job string) {
+// pushBy gives what pushes a job to a subject, where it must be taken.
+func pushBy(t *testing.T, nc *nats.Conn, subject string) func(job string) {
 	t.Helper()
 	return func(job string) {
 		t.Helper()
-		got, err := nc.Request("dq.push.mail", []byte(job), patience)
+		got, err := nc.Request(subject, []byte(job), patience)
 		if err != nil || !strings.HasPrefix(string(got.Data), `{"code":200,`) {
 			t.Fatalf("push %s: %v %v", job, got, err)
 		}
@@ -70,7 +70,7 @@ func TestRoles(t *testing.T) { //nolint:paralleltest // the configuration reads 
 	if err != nil {
 		t.Fatal(err)
 	}
-	push := pushBy(t, pusher)
+	push := pushBy(t, pusher, "dq.push.mail")
 	w := r.member(t, working, "mail", "workers")
 	r.eachVerb(t, w, push)
 	dead.next(t)
@@ -229,7 +229,7 @@ func TestAccounts(t *testing.T) { //nolint:paralleltest // as above
 	if err != nil {
 		t.Fatal(err)
 	}
-	push := pushBy(t, mail)
+	push := pushBy(t, mail, "dq.push.mail")
 	// Nobody listens there: no attempt counts, also of a job that is gone once it was handed over.
 	push(`{"id":"waits","ttr":0}`)
 	r.tried(t)
@@ -311,7 +311,7 @@ func TestStreamOfAnotherAccount(t *testing.T) { //nolint:paralleltest // as abov
 		t.Fatal(err)
 	}
 	work := &out{Stream: stream, rig: r}
-	push := pushBy(t, mail)
+	push := pushBy(t, mail, "dq.push.mail")
 	is := func(id, state string, attempt int) {
 		t.Helper()
 		testenv.Eventually(t, patience, func() bool {

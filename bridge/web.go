@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -205,21 +206,22 @@ type popped struct {
 
 func (s *web) await(ctx context.Context, w http.ResponseWriter, topic string, wait time.Duration) envelope {
 	d := s.dispatcher
-	outcome := make(chan popped, 1) // one of the two below is called, once
-	gone := make(chan struct{})
+	outcome := make(chan popped, 1)
+	// over is claimed once: by what the pop ends with, which is then on its way, or by its giving up.
+	var over atomic.Bool
+	end := func(p popped) bool {
+		claimed := over.CompareAndSwap(false, true)
+		if claimed {
+			outcome <- p
+		}
+		return claimed
+	}
 	waiter := &waiter{
-		none: func(e envelope) { outcome <- popped{none: e} },
+		none: func(e envelope) { end(popped{none: e}) },
 		give: func(v *delay.Delivery, header nats.Header) bool {
-			select {
-			case <-gone:
-				return false
-			default:
-				outcome <- popped{job: v, header: header, at: d.now()}
-				return true
-			}
+			return end(popped{job: v, header: header, at: d.now()})
 		},
 	}
-	defer close(gone)
 	d.pop(topic, waiter, wait) //nolint:contextcheck // looks are for all pops of a topic: see calls
 	timer := time.NewTimer(wait + popMargin)
 	defer timer.Stop()
@@ -230,12 +232,11 @@ func (s *web) await(ctx context.Context, w http.ResponseWriter, topic string, wa
 	case <-ctx.Done():
 	}
 	d.leaves(topic, waiter)
-	select {
-	case p := <-outcome: // it came in this moment
-		return p.envelope(w, d.now())
-	default:
+	if over.CompareAndSwap(false, true) {
 		return errNoJob
 	}
+	p := <-outcome // it came in this moment
+	return p.envelope(w, d.now())
 }
 
 // envelope gives the answer, with the headers of the delivery but those of the pusher, which a browser might heed.

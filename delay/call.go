@@ -102,6 +102,9 @@ func waitFor(ctx context.Context, pipe redis.Pipeliner, calls []*call) *redis.In
 	return held
 }
 
+// errFewReplicas: Redis has what a call wrote, and too few of its replicas do.
+var errFewReplicas = errors.New("too few replicas hold it")
+
 // heldBy gives an error where fewer replicas than wanted hold what the call wrote, or nobody knows how many.
 func (c *call) heldBy(held *redis.IntCmd) error {
 	n, err := held.Result()
@@ -111,7 +114,7 @@ func (c *call) heldBy(held *redis.IntCmd) error {
 	case err != nil:
 		return &UnavailableError{Maybe: true, Cause: errors.Join(errors.New("nobody knows how many replicas hold it"), err)}
 	case n < int64(c.replicas):
-		return &UnavailableError{Maybe: true, Cause: fmt.Errorf("%d replicas hold it, wanted are %d", n, c.replicas)}
+		return &UnavailableError{Maybe: true, Cause: fmt.Errorf("%w: %d of %d", errFewReplicas, n, c.replicas)}
 	}
 	return nil
 }

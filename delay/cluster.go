@@ -34,9 +34,11 @@ func (s *Store) sendToCluster(ctx context.Context, calls []*call) {
 		groups[place{node: node}] = append(groups[place{node: node}], c)
 	}
 	for range redirections {
+		var sending sync.WaitGroup // side by side: one node that does not answer holds up no other
 		for at, group := range groups {
-			sendTo(ctx, at.node, group, at.asking)
+			sending.Go(func() { sendTo(ctx, at.node, group, at.asking) })
 		}
+		sending.Wait()
 		if groups = s.cluster.redirected(groups); len(groups) == 0 {
 			break
 		}

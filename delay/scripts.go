@@ -24,6 +24,9 @@ var preludeSource string
 //go:embed scripts/flight.lua
 var flightSource string
 
+//go:embed scripts/back.lua
+var backSource string
+
 //go:embed scripts/push.lua
 var pushSource string
 
@@ -104,8 +107,8 @@ var (
 	promoteScript    = newScript("promote", preludeSource, promoteSource)
 	reserveScript    = newScript("reserve", preludeSource, reserveSource)
 	confirmScript    = newScript("confirm", preludeSource, confirmSource)
-	returnScript     = newScript("return", preludeSource, returnSource)
-	undoScript       = newScript("undo", preludeSource, undoSource)
+	returnScript     = newScript("return", preludeSource, backSource, returnSource)
+	undoScript       = newScript("undo", preludeSource, backSource, undoSource)
 	finishScript     = newScript("finish", preludeSource, finishSource)
 	releaseScript    = newScript("release", preludeSource, flightSource, releaseSource)
 	touchScript      = newScript("touch", preludeSource, flightSource, touchSource)

@@ -240,7 +240,7 @@ func (w *writer) push(ctx context.Context, orders []*order) {
 // note remembers whether Redis answered.
 func (w *writer) note(err error) {
 	var away *UnavailableError
-	silent := errors.As(err, &away) && away.Maybe && !away.Odd
+	silent := errors.As(err, &away) && away.Maybe && !away.Odd && !errors.Is(err, errFewReplicas)
 	if w.unanswered.Load() != silent {
 		w.unanswered.Store(silent)
 	}

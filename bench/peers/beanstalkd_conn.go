@@ -15,13 +15,13 @@ import (
 
 // bsPipe puts jobs on one connection, many in flight. What is put while a write is under way goes into the next one.
 type bsPipe struct {
-	conn  net.Conn
-	slots chan struct{}
-	puts  chan []byte
+	slots
+
+	conn net.Conn
+	puts chan []byte
 	// spare are buffers of puts that were written.
-	spare  chan []byte
-	failed chan error
-	ended  sync.WaitGroup
+	spare chan []byte
+	ended sync.WaitGroup
 }
 
 func dialBS(ctx context.Context, addr string) (net.Conn, error) {
@@ -39,8 +39,7 @@ func newBSPipe(ctx context.Context, addr string, most int) (*bsPipe, error) {
 		return nil, err
 	}
 	p := &bsPipe{
-		conn: conn, slots: make(chan struct{}, most), puts: make(chan []byte, most), spare: make(chan []byte, most),
-		failed: make(chan error, 2),
+		conn: conn, slots: newSlots(most), puts: make(chan []byte, most), spare: make(chan []byte, most),
 	}
 	p.ended.Go(p.write)
 	p.ended.Go(p.read)
@@ -60,17 +59,6 @@ func (p *bsPipe) put(ctx context.Context, body []byte, seconds int) error {
 	command = append(append(command, body...), "\r\n"...)
 	p.puts <- command // there is room for as many as there are slots
 	return nil
-}
-
-func (p *bsPipe) take(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case err := <-p.failed:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func (p *bsPipe) write() {
@@ -97,34 +85,10 @@ func (p *bsPipe) read() {
 		if !strings.HasPrefix(lines.Text(), "INSERTED ") {
 			p.fail(fmt.Errorf("put: %s", lines.Text()))
 		}
-		<-p.slots
+		p.free()
 	}
 	if err := lines.Err(); !errors.Is(err, net.ErrClosed) {
 		p.fail(errors.Join(errors.New("beanstalkd has gone"), err))
-	}
-}
-
-func (p *bsPipe) fail(err error) {
-	select {
-	case p.failed <- err:
-	default: // the first ones are told
-	}
-}
-
-func (p *bsPipe) flush(ctx context.Context) error {
-	for range cap(p.slots) {
-		if err := p.take(ctx); err != nil {
-			return err
-		}
-	}
-	for range cap(p.slots) {
-		<-p.slots
-	}
-	select {
-	case err := <-p.failed:
-		return err
-	default:
-		return nil
 	}
 }
 

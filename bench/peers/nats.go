@@ -38,16 +38,15 @@ func (s *server) connect() (*nats.Conn, error) {
 
 // pipe sends requests on one connection, many in flight, and checks their answers.
 type pipe struct {
-	nc *nats.Conn
-	// slots has an entry for each request that is out: send puts one in, the answer takes it out.
-	slots  chan struct{}
-	inbox  string
-	check  func(answer []byte) error
-	failed chan error
+	slots
+
+	nc    *nats.Conn
+	inbox string
+	check func(answer []byte) error
 }
 
 func newPipe(nc *nats.Conn, most int, check func([]byte) error) (*pipe, error) {
-	p := &pipe{nc: nc, slots: make(chan struct{}, most), inbox: nc.NewInbox(), check: check, failed: make(chan error, 1)}
+	p := &pipe{nc: nc, slots: newSlots(most), inbox: nc.NewInbox(), check: check}
 	sub, err := nc.Subscribe(p.inbox, p.answer)
 	if err != nil {
 		return nil, err
@@ -57,12 +56,9 @@ func newPipe(nc *nats.Conn, most int, check func([]byte) error) (*pipe, error) {
 
 func (p *pipe) answer(msg *nats.Msg) {
 	if err := p.check(msg.Data); err != nil {
-		select {
-		case p.failed <- err:
-		default: // the first one is told
-		}
+		p.fail(err)
 	}
-	<-p.slots
+	p.free()
 }
 
 // send publishes msg as a request as soon as there is a slot.
@@ -72,33 +68,4 @@ func (p *pipe) send(ctx context.Context, msg *nats.Msg) error {
 	}
 	msg.Reply = p.inbox
 	return p.nc.PublishMsg(msg)
-}
-
-func (p *pipe) take(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case err := <-p.failed:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// flush waits until all is answered: it holds every slot then.
-func (p *pipe) flush(ctx context.Context) error {
-	for range cap(p.slots) {
-		if err := p.take(ctx); err != nil {
-			return err
-		}
-	}
-	for range cap(p.slots) {
-		<-p.slots
-	}
-	select {
-	case err := <-p.failed:
-		return err
-	default:
-		return nil
-	}
 }

@@ -2,12 +2,9 @@ package whole_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -55,36 +52,12 @@ func usageOf(t *testing.T, p *testenv.Process) usage {
 		t.Fatal(err)
 	}
 	u.files = len(files)
-	for line := range strings.Lines(page(t, p, "/metrics")) {
+	for line := range strings.Lines(httpPage(t, p, "/metrics", "")) {
 		if text, found := strings.CutPrefix(line, "go_goroutines "); found {
 			u.goroutines, _ = strconv.Atoi(strings.TrimSpace(text)) // 0 fails the test below
 		}
 	}
 	return u
-}
-
-// page gets a page of a replica's HTTP server.
-func page(t *testing.T, p *testenv.Process, path string) string {
-	t.Helper()
-	var entry struct{ Addr string }
-	if err := json.Unmarshal([]byte(p.WaitFor("HTTP is served", startWithin)), &entry); err != nil {
-		t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+entry.Addr+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{DisableKeepAlives: true} // no idle connection outlives the test
-	response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // Plain publishes come on and on while Redis takes none. What the replica keeps of them is bounded, the rest is refused and

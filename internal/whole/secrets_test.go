@@ -72,12 +72,8 @@ func TestSecretsStayInside(t *testing.T) {
 func httpPage(t *testing.T, p *testenv.Process, path, token string) string {
 	t.Helper()
 	var entry struct{ Addr string }
-	for line := range strings.Lines(p.Stderr()) {
-		if strings.Contains(line, "HTTP is served") {
-			if err := json.Unmarshal([]byte(line), &entry); err != nil {
-				t.Fatal(err)
-			}
-		}
+	if err := json.Unmarshal([]byte(p.WaitFor("HTTP is served", startWithin)), &entry); err != nil {
+		t.Fatal(err)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+entry.Addr+path, nil)
 	if err != nil {
