@@ -231,11 +231,13 @@ func TestRedeliveredPush(t *testing.T) {
 		s.natsURL, s.redisURL = "nats://"+natsWay.Addr(), "redis://"+redisWay.Addr()
 	})
 	w := r.work(t, "t")
-	// It stores what it gets, but hears of it late, and then cannot tell.
-	redisWay.Delay(testenv.ToClient, 700*time.Millisecond)
+	// It stores what it got only when it can tell nobody any more.
+	redisWay.Hold(testenv.ToServer)
 	r.pushTo(t, r.msg("push", `{"id":"a","topic":"t"}`))
 	r.pushTo(t, r.msg("push", `[{"topic":"t"},{"id":"x","topic":"t","on_duplicate":"replace"}]`))
 	testenv.Eventually(t, patience, func() bool { return r.consumer(t).NumAckPending == 2 }, "the bridge has the messages")
+	natsWay.Hold(testenv.ToServer)
+	redisWay.Heal()
 	stored := func() bool {
 		n := 0
 		for b := range r.buckets {
