@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
@@ -91,11 +90,11 @@ func (in *intake) check(p *pushed) *fault {
 		return p.Fault
 	}
 	if p.Job.ID == "" {
-		id, err := uuid.NewV7()
+		id, err := in.queue.NewID()
 		if err != nil {
-			return &fault{http.StatusServiceUnavailable, "no random id can be made: " + err.Error()}
+			return &fault{http.StatusServiceUnavailable, err.Error()}
 		}
-		p.Job.ID = id.String()
+		p.Job.ID = id
 	}
 	if limit := in.link.MaxPayload(); limit > 0 && int64(readySize(&p.Job, in.subjects.prefix)) > limit {
 		return tooLarge("body with its headers", readySize(&p.Job, in.subjects.prefix), int(limit), "bytes as a delivery")

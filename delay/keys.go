@@ -69,12 +69,17 @@ func (k keyspace) replicas() string { return k.prefix + ":meta:replicas" }
 func (k keyspace) topics() string { return k.prefix + ":meta:topics" }
 
 // bucketOf gives the bucket of a job by its id alone (FNV-1a, 32 bits). It must never change: it says where jobs are.
-func bucketOf(id string, buckets int) int {
-	h := uint32(2166136261)
-	for i := range len(id) {
-		h = (h ^ uint32(id[i])) * 16777619
+func bucketOf(id string, buckets int) int { return int(hashed(hashBasis, id) % uint32(buckets)) }
+
+// hashBasis is what a hash begins with.
+const hashBasis = 2166136261
+
+// hashed goes on with a hash.
+func hashed[T string | []byte](h uint32, text T) uint32 {
+	for i := range len(text) {
+		h = (h ^ uint32(text[i])) * 16777619
 	}
-	return int(h % uint32(buckets))
+	return h
 }
 
 const (
