@@ -32,22 +32,7 @@ func (s *Store) Push(ctx context.Context, jobs []Job) []Pushed {
 	parts = apart(parts, jobs)
 	calls := make([]*call, len(parts))
 	for p, part := range parts {
-		c := s.bucketCall(pushScript, s.BucketOf(jobs[part[0]].ID), 1+6*len(part))
-		c.args = append(c.args, s.maxDelay.Milliseconds())
-		streamed := slices.ContainsFunc(part, func(i int) bool { return jobs[i].Origin.Mark != "" })
-		if streamed {
-			c.keys = append(slices.Clone(c.keys), s.buckets[s.BucketOf(jobs[part[0]].ID)].seen)
-		}
-		for _, i := range part {
-			j := &jobs[i]
-			tail, outside := encodeTail(j)
-			c.args = append(c.args, packID(j.ID), j.Topic, when(j.Delay, j.At), flagsOf(j), tail, outside)
-			if streamed {
-				c.args = append(c.args, j.Origin.Seq, j.Origin.Mark)
-			}
-		}
-		c.replicas = s.waitReplicas
-		calls[p] = c
+		calls[p] = s.pushCall(jobs, part)
 	}
 	_ = s.send(ctx, calls...) // each call has its own error
 	for p, part := range parts {
@@ -64,6 +49,48 @@ func (s *Store) Push(ctx context.Context, jobs []Job) []Pushed {
 		}
 	}
 	return results
+}
+
+// pushCall is the call for some jobs of one bucket.
+func (s *Store) pushCall(jobs []Job, part []int) *call {
+	bucket := s.BucketOf(jobs[part[0]].ID)
+	c := s.bucketCall(pushScript, bucket, 5+2*len(part)) // as many as one run without extras has
+	c.args = append(c.args, s.maxDelay.Milliseconds())
+	c.replicas = s.waitReplicas
+	streamed := slices.ContainsFunc(part, func(i int) bool { return jobs[i].Origin.Mark != "" })
+	if streamed {
+		c.keys = append(slices.Clone(c.keys), s.buckets[bucket].seen)
+	}
+	for len(part) > 0 {
+		first, n := &jobs[part[0]], 1
+		for n < len(part) && alike(&jobs[part[n]], first) {
+			n++
+		}
+		c.args = append(c.args, n, first.Topic, when(first.Delay, first.At), flagsOf(first))
+		for _, i := range part[:n] {
+			c.args = appendJob(c.args, &jobs[i], streamed)
+		}
+		part = part[n:]
+	}
+	return c
+}
+
+// alike reports whether two jobs can be of one run of a call.
+func alike(a, b *Job) bool {
+	return a.Topic == b.Topic && a.Delay == b.Delay && a.At.Equal(b.At) && flagsOf(a) == flagsOf(b)
+}
+
+// appendJob adds what a job does not share with its run.
+func appendJob(args []any, j *Job, streamed bool) []any {
+	tail, outside := encodeTail(j)
+	args = append(args, packID(j.ID), tail)
+	if outside != nil {
+		args = append(args, outside)
+	}
+	if streamed {
+		args = append(args, j.Origin.Seq, j.Origin.Mark)
+	}
+	return args
 }
 
 // apart splits parts so that an id that is replaced stands once in each: the script looks up all ids at its beginning.

@@ -1,32 +1,60 @@
 -- push stores jobs: delayed, or ready where they are due now. An id stands once in a call that replaces it.
--- ARGV[3]: longest delay, ms. Then for each job: id, topic, when ('+ms' from now or absolute ms), flags (o body beside
--- the record, e expires, r replaces, g the id is generated: a duplicate is no outcome of the push), the record's tail, the body beside it or ''.
+-- ARGV[3]: longest delay, ms. Then runs of jobs that have much in common: how many, their topic, when ('+ms' from now or
+-- absolute ms), flags (o body beside the record, e expires, r replaces, g the id is generated: a duplicate is no outcome
+-- of the push); and for each job its id, the record's tail, with flag o the body beside it.
 -- KEYS[10], only where pushes come from a stream: the set of the marks of its messages. Then each job has two arguments
 -- more: sequence and mark of its message, the mark '' where it has none.
 -- Returns µs now, then for each job one of: due ms (negative where it is ready at once) | {state, due ms, topic} of the
 -- stored job with this id, which stays | {replaced, due ms (negative as above), topic} | {leased} its delivery is not
 -- certain yet | far: the moment is beyond the longest delay | {again} this very push was stored before.
 local seen = KEYS[10]
-local first, width = 4, seen and 8 or 6
-local n = (#ARGV - first + 1) / width
+
+-- The jobs in their order: what each has of its own, and its run.
+local ids, tails, besides, runs, marks, n = {}, {}, {}, {}, {}, 0
+local at = 4
+while at <= #ARGV do
+  local run = { topic = ARGV[at + 1], when = ARGV[at + 2], flags = ARGV[at + 3] }
+  local beside = run.flags:find('o')
+  local last = n + tonumber(ARGV[at])
+  at = at + 4
+  while n < last do
+    n = n + 1
+    ids[n], tails[n], runs[n] = ARGV[at], ARGV[at + 1], run
+    at = at + 2
+    if beside then
+      besides[n], at = ARGV[at], at + 1
+    end
+    if seen then
+      marks[n], at = { ARGV[at], ARGV[at + 1] }, at + 2
+    end
+  end
+end
+
 local us, _, number = now(n)
 local ms, up = math.floor(us / 1000), math.ceil(us / 1000)
-local up_text = int(up)
-local filed, waiting = 0, 0 -- entries of records and delayed
-
-local ids = {}
-for i = 1, n do ids[i] = ARGV[first + (i - 1) * width] end
 local known = call('HMGET', pool, unpack(ids))
 local replies, fresh, records, outside, delayed, groups = { us }, {}, {}, {}, {}, {}
+local filed, waiting = 0, 0 -- entries of records and delayed
 
+-- due_of gives the moment that jobs are due, and the one they count as pushed at.
 local function due_of(when)
   if when == '+0' then return ms, ms end
   if when:sub(1, 1) == '+' then return up + tonumber(when), up end
-  local at = tonumber(when)
-  if at <= ms then return ms, ms end
-  return at, math.min(up, at)
+  local moment = tonumber(when)
+  if moment <= ms then return ms, ms end
+  return moment, math.min(up, moment)
 end
 
+-- times fills in what the jobs of a run share: when they are due, and how their records begin and go on behind the push.
+local function times(run)
+  local pushed
+  run.due, pushed = due_of(run.when)
+  run.score, run.late = int(run.due), run.due > ms
+  run.begins = '1' .. run.flags:gsub('[rg]', '') .. ' ' .. run.topic .. ' '
+  run.goes_on = ' ' .. int(pushed) .. ' ' .. run.score .. ' '
+end
+
+-- stored gives state, due ms and topic of a job that has a record.
 local function stored(id, record)
   local topic, due = record:match('^%S+ (%S+)'), record:match('^1o?e? %S+ %d+ %d+ (%d+)')
   local state, score = state_of(id)
@@ -49,71 +77,74 @@ end
 local function twin(i)
   local due = replies[i + 1]
   if type(due) == 'table' then due = due[2] end
-  return { due > ms and 'delayed' or 'ready', math.abs(due), ARGV[first + (i - 1) * width + 1] }
+  return { due > ms and 'delayed' or 'ready', math.abs(due), runs[i].topic }
 end
 
 -- store notes what to write for a job; listed says that its id stands in the topic's list already.
-local function store(i, at, due, pushed, listed)
-  local id, topic, flags, when = ARGV[at], ARGV[at + 1], ARGV[at + 3], int(due)
-  if flags ~= '' then
-    if flags:find('o') then outside[#outside + 1], outside[#outside + 2] = id, ARGV[at + 5] end
-    flags = flags:gsub('[rg]', '')
-  end
+local function store(i, listed)
+  local id, run = ids[i], runs[i]
+  if besides[i] then outside[#outside + 1], outside[#outside + 2] = id, besides[i] end
   filed = filed + 2
-  records[filed - 1] = id
-  records[filed] = '1' .. flags .. ' ' .. topic .. ' ' .. int(number + i) .. ' ' .. (pushed == up and up_text or int(pushed))
-    .. ' ' .. when .. ' ' .. ARGV[at + 4]
-  count(due > ms and 'd' or 'r', topic, 1)
-  if due > ms then
-    waiting = waiting + 2
-    delayed[waiting - 1], delayed[waiting] = when, id
-  elseif not listed then
-    groups[topic] = groups[topic] or {}
-    table.insert(groups[topic], id)
-  end
+  records[filed - 1], records[filed] = id, run.begins .. int(number + i) .. run.goes_on .. tails[i]
   fresh[id] = i
-  return due > ms and due or -due
+  if run.late then
+    waiting = waiting + 2
+    delayed[waiting - 1], delayed[waiting] = run.score, id
+  elseif not listed then
+    groups[run.topic] = groups[run.topic] or {}
+    table.insert(groups[run.topic], id)
+  end
+  run.stored = (run.stored or 0) + 1
+  return run.late and run.due or -run.due
 end
 
 -- known_marks gives for each job whether its mark was noted by an earlier call.
 local function known_marks()
-  local marks = {}
-  for i = 1, n do marks[i] = ARGV[first + i * width - 1] end
-  return call('ZMSCORE', seen, unpack(marks))
+  local names = {}
+  for i = 1, n do names[i] = marks[i][2] end
+  return call('ZMSCORE', seen, unpack(names))
 end
-local noted, marks, again = {}, {}, seen and known_marks()
+local noted, notes, again = {}, {}, seen and known_marks()
 
--- note remembers that the push at an argument was carried out.
-local function note(at)
-  local mark = seen and ARGV[at + 7] or ''
-  if mark == '' then return end
-  marks[#marks + 1], marks[#marks + 2] = ARGV[at + 6], mark
-  noted[mark] = true
+-- note remembers that a push was carried out.
+local function note(i)
+  if not seen or marks[i][2] == '' then return end
+  notes[#notes + 1], notes[#notes + 2] = marks[i][1], marks[i][2]
+  noted[marks[i][2]] = true
+end
+
+-- met gives the reply to a push whose id is stored, and carries it out where it replaces that job.
+local function met(i, old)
+  local id, run = ids[i], runs[i]
+  if not run.flags:find('r') or old[3] ~= run.topic then
+    if old[3] == run.topic and not run.flags:find('g') then note(i) end
+    return old
+  end
+  if old[1] == 'inflight' then
+    local t = parse_try(call('HGET', tries, id))
+    return t and t.phase == 'l' and { 'leased', 0, run.topic } or old
+  end
+  if run.due - ms > tonumber(ARGV[3]) + 1 then return 'far' end
+  local listed = clear(id, old, not run.late)
+  note(i)
+  return { 'replaced', store(i, listed), run.topic }
 end
 
 for i = 1, n do
-  local at = first + (i - 1) * width
-  local id, topic, replaces = ARGV[at], ARGV[at + 1], ARGV[at + 3]:find('r')
-  local due, pushed = due_of(ARGV[at + 2])
+  local id, run = ids[i], runs[i]
+  if not run.due then times(run) end
   local old = fresh[id] and twin(fresh[id]) or known[i] and stored(id, known[i])
-  if seen and (again[i] or noted[ARGV[at + 7]]) then
-    replies[i + 1] = { 'again', 0, topic }
-  elseif old and (not replaces or old[3] ~= topic) then
-    replies[i + 1] = old
-    if old[3] == topic and not ARGV[at + 3]:find('g') then note(at) end
-  elseif old and old[1] == 'inflight' then
-    local t = parse_try(call('HGET', tries, id))
-    replies[i + 1] = t and t.phase == 'l' and { 'leased', 0, topic } or old
-  elseif due - ms > tonumber(ARGV[3]) + 1 then
-    replies[i + 1] = 'far'
+  if seen and (again[i] or noted[marks[i][2]]) then
+    replies[i + 1] = { 'again', 0, run.topic }
   elseif old then
-    local listed = clear(id, old, due <= ms)
-    replies[i + 1] = { 'replaced', store(i, at, due, pushed, listed), topic }
-    note(at)
+    replies[i + 1] = met(i, old)
+  elseif run.due - ms > tonumber(ARGV[3]) + 1 then
+    replies[i + 1] = 'far'
   else
-    replies[i + 1] = store(i, at, due, pushed, false)
-    note(at)
+    replies[i + 1] = store(i, false)
+    note(i)
   end
+  if run.stored and runs[i + 1] ~= run then count(run.late and 'd' or 'r', run.topic, run.stored) end
 end
 
 if #records > 0 then call('HSET', pool, unpack(records)) end
@@ -121,6 +152,6 @@ if #outside > 0 then call('HSET', bodies, unpack(outside)) end
 if #delayed > 0 then call('ZADD', bucket, unpack(delayed)) end
 for topic, list in pairs(groups) do enlist('RPUSH', topic, list, us) end
 -- Behind the jobs: a mark whose job was not stored would lose it.
-if #marks > 0 then call('ZADD', seen, unpack(marks)) end
+if #notes > 0 then call('ZADD', seen, unpack(notes)) end
 commit_counts()
 return replies
