@@ -77,6 +77,12 @@ func appendOption(tail []byte, letter byte, value int64) []byte {
 	return strconv.AppendInt(tail, value, 10)
 }
 
+// isOutside reports whether the body of a record is kept beside it.
+func isOutside(record string) bool {
+	flags, known := strings.CutPrefix(record, recordVersion)
+	return known && strings.HasPrefix(flags, flagOutside)
+}
+
 // decodeRecord fills d from a record and the body kept beside it. Of a format that is not known it takes the topic alone.
 func decodeRecord(d *Delivery, record, outside string) error {
 	at := strings.IndexByte(record, '\n')

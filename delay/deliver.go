@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -144,7 +143,7 @@ func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([]Re
 	results := make([]Reserved, len(wants))
 	for i, b := range asked {
 		if calls[i].err == nil {
-			results[b] = reservedOf(calls[i].reply, owner, b, wants[b])
+			results[b] = reservedOf(calls[i].reply, b, wants[b])
 		}
 	}
 	if err != nil {
@@ -153,7 +152,7 @@ func (s *Store) Reserve(ctx context.Context, owner string, wants [][]Want) ([]Re
 	return results, nil
 }
 
-func reservedOf(reply any, owner string, bucket int, wants []Want) Reserved {
+func reservedOf(reply any, bucket int, wants []Want) Reserved {
 	replies := list(reply)
 	results := make([]ReservedTopic, len(wants))
 	if len(replies) != len(wants)+2 {
@@ -167,22 +166,34 @@ func reservedOf(reply any, owner string, bucket int, wants []Want) Reserved {
 		}
 		results[i].Left = int(number(entries[0]))
 		results[i].Clock = time.UnixMicro(number(replies[0]))
-		results[i].Deliveries = make([]Delivery, 0, len(entries)/6)
-		for at := 1; at+5 < len(entries); at += 6 {
-			n, base := number(entries[at+2]), number(entries[at+3])
-			d := Delivery{
-				Job: Job{ID: unpackID(text(entries[at]))}, Bucket: bucket, Token: uint64(number(entries[at+1])),
-				Attempt: int(n-base) + 1, Serial: int(n) + 1,
-			}
-			if err := decodeRecord(&d, text(entries[at+4]), text(entries[at+5])); err != nil {
+		results[i].Deliveries = make([]Delivery, 0, len(entries)/3)
+		for entries = entries[1:]; len(entries) >= 3; {
+			var d Delivery
+			var err error
+			if d, entries, err = leased(entries, bucket); err != nil {
 				results[i].Unreadable = append(results[i].Unreadable, err)
 				continue
 			}
-			d.Lease = leaseOf(&d, int(base), owner)
 			results[i].Deliveries = append(results[i].Deliveries, d)
 		}
 	}
 	return Reserved{Topics: results, Died: diedOf(replies[1])}
+}
+
+// leased reads the first delivery of what reserve gave of a topic, and gives the rest.
+func leased(entries []any, bucket int) (Delivery, []any, error) {
+	value, record, outside := text(entries[1]), text(entries[2]), ""
+	t := parseTry(value)
+	d := Delivery{
+		Job: Job{ID: unpackID(text(entries[0]))}, Bucket: bucket, Token: t.token, Attempt: t.n - t.base + 1, Serial: t.n + 1,
+	}
+	entries = entries[3:]
+	if isOutside(record) && len(entries) > 0 {
+		outside, entries = text(entries[0]), entries[1:]
+	}
+	err := decodeRecord(&d, record, outside)
+	d.Lease = Lease{ID: d.ID, Token: d.Token, value: value}
+	return d, entries, err
 }
 
 // Lease names a delivery whose outcome is told.
@@ -191,28 +202,25 @@ type Lease struct {
 	Token uint64
 	// TTR is the time to run that is left; zero: the job is removed, it was handed over.
 	TTR time.Duration
-	// value is what tries holds while the delivery is leased, and confirmed once it is certain; empty: not known.
-	value, confirmed string
+	// value is what tries holds while the delivery is leased; empty: not known.
+	value string
 }
 
-// leaseOf gives the lease of a delivery, with the values of tries as reserve.lua and confirm.lua write them.
-func leaseOf(d *Delivery, base int, owner string) Lease {
-	var buffer [96]byte
-	value := append(strconv.AppendUint(buffer[:0], d.Push, 10), ' ')
-	value = append(strconv.AppendUint(value, d.Token, 10), ' ')
-	head := string(value)
-	tail := " " + strconv.Itoa(base) + " " + owner
-	return Lease{
-		ID: d.ID, Token: d.Token,
-		value:     head + strconv.Itoa(d.Serial-1) + tail + " l " + d.Topic,
-		confirmed: head + strconv.Itoa(d.Serial) + tail + " c " + d.Topic,
+// confirmed is what tries holds once the delivery is certain; empty where it is not known.
+func (l Lease) confirmed() string {
+	if l.value == "" {
+		return ""
 	}
+	t := parseTry(l.value)
+	t.n++
+	t.phase = "c"
+	return t.String()
 }
 
 // Confirm makes deliveries certain. A false says that the lease was over or the job settled already.
 func (s *Store) Confirm(ctx context.Context, leases []Lease) ([]bool, error) {
 	return s.tell(ctx, confirmScript, leases, func(args []any, l Lease) []any {
-		return append(args, packID(l.ID), l.Token, l.TTR.Milliseconds(), l.value, l.confirmed)
+		return append(args, packID(l.ID), l.Token, l.TTR.Milliseconds(), l.value, l.confirmed())
 	})
 }
 

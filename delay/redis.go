@@ -31,6 +31,8 @@ const (
 	dialTimeout = time.Second
 	// callTimeout bounds each read and write on a connection, and so a call.
 	callTimeout = 2 * time.Second
+	// protocol is RESP2: what RESP3 has more is not used, and costs the client a look for notifications before each reply.
+	protocol = 2
 	// poolSize is enough for the writers, the tickers and the dispatcher, none of which holds a connection while idle.
 	poolSize = 24
 )
@@ -59,7 +61,7 @@ func Dial(o RedisOptions) (redis.UniversalClient, error) {
 	universal := &redis.UniversalOptions{
 		Addrs: strings.Split(u.Host, ","), Username: u.User.Username(), Password: password, TLSConfig: security,
 		MaxRetries: -1, DialTimeout: dialTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout,
-		ContextTimeoutEnabled: true, PoolSize: poolSize, DialerRetries: 1, DisableIdentity: true,
+		ContextTimeoutEnabled: true, PoolSize: poolSize, DialerRetries: 1, DisableIdentity: true, Protocol: protocol,
 		MaintNotificationsConfig: noNotifications(),
 	}
 	switch many {
@@ -89,7 +91,7 @@ func dialOne(address string, security *tls.Config) (redis.UniversalClient, error
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = dialTimeout, callTimeout, callTimeout
 	options.ContextTimeoutEnabled = true
 	options.PoolSize, options.DialerRetries = poolSize, 1
-	options.DisableIdentity = true
+	options.DisableIdentity, options.Protocol = true, protocol
 	options.MaintNotificationsConfig = noNotifications()
 	if security != nil {
 		options.TLSConfig = security

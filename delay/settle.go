@@ -168,7 +168,7 @@ func settledOf(a *Ack, bucket int, reply any) Settled {
 
 // try is a value of the hash tries, as prelude.lua writes it.
 type try struct {
-	token         uint64
+	push, token   uint64
 	n, base       int
 	owner, phase  string
 	topic, reason string
@@ -180,10 +180,16 @@ func parseTry(value string) try {
 		fields[i], value = nextField(value)
 	}
 	t := try{owner: fields[4], phase: fields[5], topic: fields[6], reason: value}
+	t.push, _ = strconv.ParseUint(fields[0], 10, 64)
 	t.token, _ = strconv.ParseUint(fields[1], 10, 64)
 	t.n, _ = strconv.Atoi(fields[2])
 	t.base, _ = strconv.Atoi(fields[3])
 	return t
+}
+
+// String is the value of a job that is not dead.
+func (t try) String() string {
+	return fmt.Sprintf("%d %d %d %d %s %s %s", t.push, t.token, t.n, t.base, t.owner, t.phase, t.topic)
 }
 
 func (t try) flight(bucket int) Flight {

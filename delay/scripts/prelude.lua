@@ -103,10 +103,10 @@ local function parse_try(v)
     v:match('^(%d+) (%d+) (%d+) (%d+) (%S+) (%a) (%S+) ?(.*)$')
   if not push then return nil end
   return { push = push, token = token, n = tonumber(n), base = tonumber(base),
-    owner = owner, phase = phase, topic = topic, reason = reason }
+    owner = owner, phase = phase, topic = topic, reason = reason ~= '' and reason or nil }
 end
 local function format_try(t)
-  local reason = t.reason and t.reason ~= '' and ' ' .. t.reason or ''
+  local reason = t.reason and ' ' .. t.reason or ''
   return t.push .. ' ' .. t.token .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. t.owner .. ' ' .. t.phase .. ' ' .. t.topic .. reason
 end
 

@@ -2,7 +2,7 @@
 -- KEYS[10…]: the topics' lists. ARGV[3]: owner. ARGV[4]: ms of the lease. ARGV[5]: bytes of records at most.
 -- ARGV[6…]: for each list its topic and how many jobs are wanted.
 -- Returns: µs now, {id, value of tries, record, body, …} of the jobs that had expired and are dead now, then for each
--- topic {entries left in the list, id, token, deliveries ever, deliveries before the present budget, record, body, …}.
+-- topic {entries left in the list, id, value of tries, record, body where it is kept beside the record, …}.
 -- Records of a format that is not known here go to the end of the list as they are.
 call('ZREM', running, '')
 local us, _, number = now()
@@ -19,22 +19,26 @@ local function expire(id, t, record)
 end
 
 -- lease adds a job to out and notes what to write.
-local function lease(id, t, record, leases, notes, out)
-  local body = body_of(id, record)
-  room, number = room - #record - #body, number + 1
-  local at, token = noted, int(number)
+local function lease(id, t, record, beside, leases, notes, out)
+  number = number + 1
+  local value = t.push .. ' ' .. int(number) .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. t.topic
+  local at = noted
   noted = noted + 2
-  leases[at + 1], leases[at + 2] = deadline, id
-  notes[at + 1], notes[at + 2] = id, t.push .. ' ' .. token .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. t.topic
+  leases[at + 1], leases[at + 2], notes[at + 1], notes[at + 2] = deadline, id, id, value
   at = #out
-  out[at + 1], out[at + 2], out[at + 3], out[at + 4], out[at + 5], out[at + 6] = id, token, t.n, t.base, record, body
+  out[at + 1], out[at + 2], out[at + 3] = id, value, record
+  room = room - #record
+  if beside then
+    out[at + 4] = call('HGET', bodies, id) or ''
+    room = room - #out[at + 4]
+  end
 end
 
--- take leases what is ready of the first ids of a list, up to wanted jobs.
-local function take(topic, ids, out, wanted)
+-- take leases what is ready of the first ids of a list, up to wanted jobs. stale says that ids of the list may not be
+-- ready any more; of those in flight or dead tries tells it.
+local function take(topic, ids, out, wanted, stale)
   local records, values = call('HMGET', pool, unpack(ids)), call('HMGET', tries, unpack(ids))
-  local delayed, flying = call('ZMSCORE', bucket, unpack(ids)), call('ZMSCORE', running, unpack(ids))
-  local died_before = call('ZMSCORE', dead, unpack(ids))
+  local delayed = stale and call('ZMSCORE', bucket, unpack(ids)) or {}
   local leases, notes, alien, taken, used = {}, {}, {}, {}, 0
   noted = 0
   local fresh = { n = 0, base = 0, topic = topic } -- of a job that was never delivered
@@ -44,17 +48,18 @@ local function take(topic, ids, out, wanted)
     local record = records[i]
     local flags, filed, push
     if record then flags, filed, push = record:match('^1(o?e?) (%S+) (%d+) ') end
+    local t = values[i] and parse_try(values[i])
+    if not t or t.push ~= push then t, fresh.push = fresh, push end
+    local over = t ~= fresh and (t.phase:find('[lcb]') or t.reason) -- in flight, or dead
     if record and not push then
       alien[#alien + 1] = id
-    elseif push and filed == topic and not (taken[id] or delayed[i] or flying[i] or died_before[i]) then
-      local t = values[i] and parse_try(values[i])
-      if not t or t.push ~= push then t, fresh.push = fresh, push end
+    elseif push and filed == topic and not (taken[id] or delayed[i] or over) then
       taken[id] = true
-      if flags:find('e') and t.n == t.base and expired(record, us / 1000) then
+      if flags ~= '' and flags:find('e') and t.n == t.base and expired(record, us / 1000) then
         expire(id, t == fresh and first_try(push, topic) or t, record)
       else
         wanted = wanted - 1
-        lease(id, t, record, leases, notes, out)
+        lease(id, t, record, flags ~= '' and flags:find('o'), leases, notes, out)
       end
     end
   end
@@ -73,10 +78,11 @@ for i = 10, #KEYS do
   local list, topic = KEYS[i], ARGV[6 + (i - 10) * 2]
   local wanted, out = tonumber(ARGV[7 + (i - 10) * 2]), { 0 }
   local left = call('LLEN', list)
+  local stale = left ~= tonumber(call('HGET', topics, 'r:' .. topic) or 0)
   while left > 0 and wanted > 0 and room > 0 and steps > 0 do
     local ids = call('LRANGE', list, 0, math.min(wanted, 128) - 1)
     local used, alien
-    used, wanted, alien = take(topic, ids, out, wanted)
+    used, wanted, alien = take(topic, ids, out, wanted, stale)
     if used == 0 then break end
     if #alien > 0 then call('RPUSH', list, unpack(alien)) end
     behead(topic, used)
