@@ -79,15 +79,27 @@ func (a *acks) answer(msg *nats.Msg, s ackSubject) {
 		a.answers.refuse(message{msg}, f)
 		return
 	}
-	a.dispatcher.answered(flightKey{a.queue.BucketOf(s.id), s.token}, delay.Verb(v.Verb) != delay.VerbTouch)
+	verb, urgency := delay.Verb(v.Verb), urgencyOf(message{msg})
+	easy := a.dispatcher.answered(flightKey{a.queue.BucketOf(s.id), s.token}, verb != delay.VerbTouch)
+	if easy && verb == delay.VerbFinish && urgency == delay.Prompt {
+		urgency = delay.Easy
+	}
 	ack := delay.Ack{ID: s.id, Push: s.push, Token: s.token, Delay: v.Delay, HasDelay: v.HasDelay, Reason: burial(v.Reason)}
-	a.settle(delay.Verb(v.Verb), ack, message{msg}, func(e envelope) {
+	a.settle(verb, ack, urgency, func(e envelope) {
 		if e.Code == http.StatusServiceUnavailable && msg.Reply != "" {
 			a.answers.unconfirmed(message{msg}, e)
 			return
 		}
 		a.answers.reply(message{msg}, e, -1, nil)
 	})
+}
+
+// urgencyOf says whether whoever asks waits for the answer.
+func urgencyOf(q question) delay.Urgency {
+	if q.Reply() == "" {
+		return delay.Prompt
+	}
+	return delay.Awaited
 }
 
 // burial is the reason a buried job keeps.
@@ -131,12 +143,12 @@ func (a *acks) item(verb delay.Verb, item *settleItem, q question, done func(env
 	ack := delay.Ack{
 		ID: item.ID, Attempt: item.Attempt, Delay: item.Delay, HasDelay: item.HasDelay, Reason: burial(item.Reason),
 	}
-	a.settle(verb, ack, q, done)
+	a.settle(verb, ack, urgencyOf(q), done)
 }
 
 // settle carries out a verb and tells its outcome, once.
-func (a *acks) settle(verb delay.Verb, ack delay.Ack, q question, done func(envelope)) {
-	a.queue.Settle(verb, ack, q.Reply() != "", func(r delay.Settled) {
+func (a *acks) settle(verb delay.Verb, ack delay.Ack, urgency delay.Urgency, done func(envelope)) {
+	a.queue.Settle(verb, ack, urgency, func(r delay.Settled) {
 		e := settleEnvelope(verb, &ack, r)
 		if r.Finished {
 			a.metrics.finished.Inc()

@@ -212,7 +212,7 @@ func (a *admin) cancel(_ context.Context, data []byte) envelope {
 		return f.envelope()
 	}
 	settled := make(chan delay.Settled, 1)
-	a.queue.Settle(delay.VerbFinish, delay.Ack{ID: id}, true, func(r delay.Settled) { settled <- r })
+	a.queue.Settle(delay.VerbFinish, delay.Ack{ID: id}, delay.Awaited, func(r delay.Settled) { settled <- r })
 	r := <-settled
 	if r.Err != nil {
 		return failed(id, r.State, r.Err)

@@ -161,7 +161,7 @@ func (d *dispatcher) undeliverable(f *flight, v *delay.Delivery, err error) {
 	d.log.Error().Err(err).Str("id", v.ID).Str("topic", v.Topic).Int("bytes", len(v.Body)).Msg("job cannot be delivered, it is dead")
 	d.drop(f)
 	ack := delay.Ack{ID: v.ID, Push: v.Push, Token: v.Token, Reason: "too_large"}
-	d.queue.Settle(delay.VerbBury, ack, false, func(r delay.Settled) {
+	d.queue.Settle(delay.VerbBury, ack, delay.Prompt, func(r delay.Settled) {
 		if r.Err != nil {
 			d.end(f.key)
 		}

@@ -176,6 +176,12 @@ func (s sink) Jumped(_ int, by time.Duration) { s.b.concerns.noteJump(by) }
 
 func (s sink) Paused() []string { return s.b.dispatcher.pausedNames() }
 
+func (s sink) Offer(bucket int) delay.Offer { return s.b.dispatcher.offer(bucket) }
+
+func (s sink) Leased(_ int, offer delay.Offer, asked time.Time, p delay.Promotion) {
+	s.b.dispatcher.leased(offer, asked, p)
+}
+
 func (s sink) Trouble(duty string, err error) { s.b.metrics.trouble(duty, err) }
 
 // Run works until ctx is over, then leaves in order; it returns an error where it cannot work at all.

@@ -45,6 +45,8 @@ type dispatcher struct {
 	paused  map[string]bool
 	// pauseReadings counts the readings of the paused topics, pauseTaken is the newest whose result was taken.
 	pauseReadings, pauseTaken uint64
+	// offering are the topics that offer room to the tickers.
+	offering []*topic
 	// waiting is how many pops wait here.
 	waiting int
 	// remote holds for each topic the replicas where pops wait for it, and until when that holds.
@@ -73,7 +75,9 @@ type dispatcher struct {
 	// notify tells another replica of a bucket with ready jobs of a topic that its pops wait for.
 	notify func(owner string, bucket int, topic string)
 	// awaits tells the other replicas of topics that pops wait for here.
-	awaits  func(topics []string)
+	awaits func(topics []string)
+	// offers are those of which nobody knows yet what came of them: run waits for them before it closes batches.
+	offers  sync.WaitGroup
 	batches chan *batch
 	// held are deliveries that are certain and will be confirmed a little later, or at once when stopping is closed.
 	held     chan []*flight
@@ -133,9 +137,10 @@ func (d *dispatcher) nudge() {
 	}
 }
 
-// run hands out until ctx ends, then closes batches.
+// run hands out until ctx ends, then closes batches. No offer is made any more by then: stop comes before.
 func (d *dispatcher) run(ctx context.Context) {
 	defer close(d.batches)
+	defer d.offers.Wait()
 	for ctx.Err() == nil {
 		d.mu.Lock()
 		r, n := d.plan()

@@ -99,14 +99,18 @@ func (d *dispatcher) drop(f *flight) {
 	f.dropped = true
 }
 
-// answered notes that the worker of a delivery has answered: whoever answers has it.
-func (d *dispatcher) answered(key flightKey, settling bool) {
+// answered notes that the worker of a delivery has answered: whoever answers has it. It reports whether there is no hurry
+// to carry it out: the topic's window has room, and the TTR is far from its end.
+func (d *dispatcher) answered(key flightKey, settling bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if f := d.flights[key]; f != nil {
-		f.answered = true
-		f.settling = f.settling || settling
+	f := d.flights[key]
+	if f == nil {
+		return false
 	}
+	f.answered = true
+	f.settling = f.settling || settling
+	return f.topic.out <= d.window/2 && f.ttr >= patientTTR && d.now().Sub(f.leased) < f.ttr/2
 }
 
 // doubtful gives flights that are out for long, each after growing pauses.

@@ -1,6 +1,9 @@
 package bridge
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// firstProbe and lastProbe bound the pause between two tries to deliver to a topic without listeners.
@@ -129,6 +132,7 @@ func (d *dispatcher) heard(t *topic) {
 		t.silent, t.pause, t.due = false, 0, false
 		d.enqueue(t)
 	}
+	d.eager(t)
 }
 
 // forget drops what is known of topics that had nothing to do for a while.
@@ -141,6 +145,7 @@ func (d *dispatcher) forget() {
 			if t.probe != nil {
 				t.probe.Stop()
 			}
+			d.offering = slices.DeleteFunc(d.offering, func(o *topic) bool { return o == t })
 			delete(d.topics, name)
 		}
 	}

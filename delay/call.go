@@ -27,6 +27,18 @@ func (s *Store) bucketCall(sc *script, b, args int) *call {
 	return c
 }
 
+// work is a batch of one verb: its calls, and what to make of their replies once they are sent.
+type work[R any] struct {
+	calls   []*call
+	results func() []R
+}
+
+// perform sends the calls of a work and gives its results; each call has its own error.
+func perform[R any](ctx context.Context, s *Store, w work[R]) []R {
+	_ = s.send(ctx, w.calls...)
+	return w.results()
+}
+
 // send carries out calls in one pipeline for each node and returns the error of the first that has one.
 func (s *Store) send(ctx context.Context, calls ...*call) error {
 	if node, alone := s.client.(*redis.Client); alone {

@@ -95,7 +95,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 			}
 			shift = 2 * time.Minute
 			store.Kick(ctx, []string{"dead"})
-			if _, err = store.Promote(ctx, 0, nil); err != nil {
+			if _, err = store.Promote(ctx, 0, Offer{}, nil); err != nil {
 				t.Fatal(err)
 			}
 			reserved, err := store.Reserve(ctx, "0.test", [][]Want{{{Topic: "t", N: 10}}})

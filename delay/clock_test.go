@@ -37,7 +37,7 @@ func TestBucketTime(t *testing.T) {
 			store.shift = func() time.Duration { return shift }
 			look := func() Promotion {
 				t.Helper()
-				p, err := store.Promote(t.Context(), 0, nil)
+				p, err := store.Promote(t.Context(), 0, Offer{}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func TestClockGoesBack(t *testing.T) {
 	}
 	promoted := func() int {
 		t.Helper()
-		if _, err := store.Promote(t.Context(), 0, nil); err != nil {
+		if _, err := store.Promote(t.Context(), 0, Offer{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		counts, err := store.Counts(t.Context())

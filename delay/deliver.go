@@ -40,6 +40,10 @@ type Promotion struct {
 	// Ended are the deliveries whose lease or TTR ran out.
 	Ended []Flight
 	Died  []DeadJob
+	// Leased are the deliveries that were offered a place, in the order of their due times.
+	Leased []Delivery
+	// Unreadable holds an error for each leased job whose record cannot be decoded; its lease runs out.
+	Unreadable []error
 	// Next is how long until the next job or deadline is due; negative: there is none.
 	Next time.Duration
 	// More says that a batch was full: there is a backlog. Then Next is of the first entry that is not due.
@@ -51,11 +55,20 @@ type Promotion struct {
 	Ahead time.Duration
 }
 
-// Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time.
-// Jobs of paused topics do not expire meanwhile.
-func (s *Store) Promote(ctx context.Context, bucket int, paused []string) (Promotion, error) {
-	c := s.bucketCall(promoteScript, bucket, 1+len(paused))
-	c.args = append(c.args, promoteBatch)
+// Offer is what an owner would deliver at once: up to N jobs each of some topics.
+type Offer struct {
+	Owner  string
+	Topics []Want
+}
+
+// Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time. Jobs of topics that
+// are offered are leased instead, where none of their topic is ready already. Jobs of paused topics do not expire meanwhile.
+func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []string) (Promotion, error) {
+	c := s.bucketCall(promoteScript, bucket, 5+2*len(offer.Topics)+len(paused))
+	c.args = append(c.args, promoteBatch, offer.Owner, LeaseTime.Milliseconds(), reserveBytes, len(offer.Topics))
+	for _, w := range offer.Topics {
+		c.args = append(c.args, w.Topic, w.N)
+	}
 	for _, topic := range paused {
 		c.args = append(c.args, topic)
 	}
@@ -63,7 +76,7 @@ func (s *Store) Promote(ctx context.Context, bucket int, paused []string) (Promo
 		return Promotion{}, fmt.Errorf("promote bucket %d: %w", bucket, err)
 	}
 	reply := list(c.reply)
-	if len(reply) != 8 {
+	if len(reply) != 9 {
 		return Promotion{}, fmt.Errorf("promote bucket %d: reply of %d entries", bucket, len(reply))
 	}
 	now, next := number(reply[0]), number(reply[1])
@@ -78,6 +91,7 @@ func (s *Store) Promote(ctx context.Context, bucket int, paused []string) (Promo
 		p.Ended = append(p.Ended, parseTry(value).flight(bucket))
 	}
 	p.Died = diedOf(reply[5])
+	p.Leased, p.Unreadable = leasedOf(list(reply[8]), bucket)
 	return p, nil
 }
 
@@ -166,21 +180,28 @@ func reservedOf(reply any, bucket int, wants []Want) Reserved {
 		}
 		results[i].Left = int(number(entries[0]))
 		results[i].Clock = time.UnixMicro(number(replies[0]))
-		results[i].Deliveries = make([]Delivery, 0, len(entries)/3)
-		for entries = entries[1:]; len(entries) >= 3; {
-			var d Delivery
-			var err error
-			if d, entries, err = leased(entries, bucket); err != nil {
-				results[i].Unreadable = append(results[i].Unreadable, err)
-				continue
-			}
-			results[i].Deliveries = append(results[i].Deliveries, d)
-		}
+		results[i].Deliveries, results[i].Unreadable = leasedOf(entries[1:], bucket)
 	}
 	return Reserved{Topics: results, Died: diedOf(replies[1])}
 }
 
-// leased reads the first delivery of what reserve gave of a topic, and gives the rest.
+// leasedOf reads what lease.lua gives of jobs, and why some cannot be read.
+func leasedOf(entries []any, bucket int) ([]Delivery, []error) {
+	deliveries := make([]Delivery, 0, len(entries)/3)
+	var unreadable []error
+	for len(entries) >= 3 {
+		var d Delivery
+		var err error
+		if d, entries, err = leased(entries, bucket); err != nil {
+			unreadable = append(unreadable, err)
+			continue
+		}
+		deliveries = append(deliveries, d)
+	}
+	return deliveries, unreadable
+}
+
+// leased reads the first delivery of some, and gives the rest.
 func leased(entries []any, bucket int) (Delivery, []any, error) {
 	value, record, outside := text(entries[1]), text(entries[2]), ""
 	t := parseTry(value)

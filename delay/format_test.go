@@ -50,7 +50,7 @@ func TestNewerFormat(t *testing.T) {
 					t.Fatal(p.Err)
 				}
 			}
-			if _, err := s.Promote(ctx, 0, nil); err != nil {
+			if _, err := s.Promote(ctx, 0, Offer{}, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {

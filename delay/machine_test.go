@@ -114,11 +114,18 @@ func (m *storeMachine) Advance(t *rapid.T) {
 }
 
 func (m *storeMachine) PromoteAll(t *rapid.T) {
+	offer := Offer{Owner: "0.test"}
+	for _, topic := range modelTopics {
+		if n := rapid.SampledFrom([]int{0, 0, 1, 100}).Draw(t, "offered"); n > 0 {
+			offer.Topics = append(offer.Topics, Want{Topic: topic, N: n})
+		}
+	}
 	for b := range m.store.Buckets() {
-		p, err := m.store.Promote(m.ctx, b, nil)
+		p, err := m.store.Promote(m.ctx, b, offer, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		m.leasedAtOnce(t, b, offer, p)
 		for _, d := range p.Died {
 			if (d.Reason != "max_attempts" || d.Attempt != d.MaxAttempts) && (d.Reason != "expired" || d.Expires == 0) {
 				t.Fatalf("job %q died with reason %q at attempt %d of %d", d.ID, d.Reason, d.Attempt, d.MaxAttempts)
@@ -148,17 +155,10 @@ func (m *storeMachine) Reserve(t *rapid.T) {
 	for b, bucket := range results {
 		for _, d := range bucket.Topics[0].Deliveries {
 			j := m.model.jobs[d.ID]
-			if j == nil || j.state != Ready || j.late(m.model.now) {
+			if j == nil || j.state != Ready || j.late(m.model.now) || d.Topic != topic {
 				t.Fatalf("reserved %q, which the model has as %v", d.ID, j)
 			}
-			if d.Topic != topic || d.Attempt != j.n+1 || d.Token <= j.token || !bytes.Equal(d.Body, j.job.Body) ||
-				!bytes.Equal(d.Headers, j.job.Headers) || d.TTR != j.job.TTR || d.Raw != j.job.Raw || !j.moved && d.Delay != j.job.Delay || d.Expires != j.job.Expires {
-				t.Fatalf("reserved %+v, want attempt %d of %v", d.ID, j.n+1, j)
-			}
-			j.released = false
-			j.state, j.leased, j.token, j.push = InFlight, true, d.Token, d.Push
-			j.deadline = m.model.now + 1 // a lease is shorter than a unit
-			m.model.acks = append(m.model.acks, Ack{ID: d.ID, Push: d.Push, Token: d.Token})
+			m.takeOff(t, &d)
 		}
 		if n == 100 {
 			for _, id := range m.model.ids() {
@@ -168,6 +168,47 @@ func (m *storeMachine) Reserve(t *rapid.T) {
 			}
 		}
 	}
+}
+
+// leasedAtOnce checks the jobs of offered topics that a promotion leased: no more than was offered, none that is not due,
+// and none where others of the topic were ready in the bucket.
+func (m *storeMachine) leasedAtOnce(t *rapid.T, bucket int, offer Offer, p Promotion) {
+	for _, w := range offer.Topics {
+		n, before := 0, 0
+		for _, j := range m.model.jobs {
+			if j.state == Ready && j.job.Topic == w.Topic && bucketOf(j.job.ID, 2) == bucket {
+				before++
+			}
+		}
+		for i := range p.Leased {
+			d := &p.Leased[i]
+			if d.Topic != w.Topic {
+				continue
+			}
+			n++
+			j := m.model.jobs[d.ID]
+			if j == nil || j.state != Delayed || j.due > m.model.now || bucketOf(d.ID, 2) != bucket || before > 0 {
+				t.Fatalf("leased %q at once, which the model has as %v, with %d ready before it", d.ID, j, before)
+			}
+			m.takeOff(t, d)
+		}
+		if n > w.N {
+			t.Fatalf("leased %d jobs of %q, offered were %d", n, w.Topic, w.N)
+		}
+	}
+}
+
+// takeOff holds a delivery against the model's job, which is leased from now on.
+func (m *storeMachine) takeOff(t *rapid.T, d *Delivery) {
+	j := m.model.jobs[d.ID]
+	if d.Topic != j.job.Topic || d.Attempt != j.n+1 || d.Token <= j.token || !bytes.Equal(d.Body, j.job.Body) ||
+		!bytes.Equal(d.Headers, j.job.Headers) || d.TTR != j.job.TTR || d.Raw != j.job.Raw || !j.moved && d.Delay != j.job.Delay || d.Expires != j.job.Expires {
+		t.Fatalf("leased %+v, want attempt %d of %v", d.ID, j.n+1, j)
+	}
+	j.released = false
+	j.state, j.leased, j.token, j.push = InFlight, true, d.Token, d.Push
+	j.deadline = m.model.now + 1 // a lease is shorter than a unit
+	m.model.acks = append(m.model.acks, Ack{ID: d.ID, Push: d.Push, Token: d.Token})
 }
 
 // leases draws some deliveries to tell an outcome of, old ones among them.

@@ -1,7 +1,7 @@
 package delay
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,7 +12,7 @@ import (
 func TestNewID(t *testing.T) {
 	t.Parallel()
 	for _, buckets := range []int{1, 7, 8, 1024} {
-		t.Run(fmt.Sprint(buckets), func(t *testing.T) {
+		t.Run(strconv.Itoa(buckets), func(t *testing.T) {
 			t.Parallel()
 			s := NewStore(nil, StoreOptions{Prefix: "x", Buckets: buckets})
 			const runs = 32

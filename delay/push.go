@@ -26,29 +26,41 @@ type Pushed struct {
 
 // Push stores jobs. Results come in the order of jobs.
 func (s *Store) Push(ctx context.Context, jobs []Job) []Pushed {
-	results := make([]Pushed, len(jobs))
+	return perform(ctx, s, s.pushing(jobs))
+}
+
+// pushing is the work of storing jobs.
+func (s *Store) pushing(jobs []Job) work[Pushed] {
 	parts := s.spread(len(jobs), func(i int) string { return jobs[i].ID },
 		func(i int) int { return len(jobs[i].Body) + len(jobs[i].Headers) })
 	parts = apart(parts, jobs)
-	calls := make([]*call, len(parts))
+	w := work[Pushed]{calls: make([]*call, len(parts))}
 	for p, part := range parts {
-		calls[p] = s.pushCall(jobs, part)
+		w.calls[p] = s.pushCall(jobs, part)
 	}
-	_ = s.send(ctx, calls...) // each call has its own error
-	for p, part := range parts {
-		replies := list(calls[p].reply)
-		for at, i := range part {
-			switch {
-			case calls[p].err != nil:
-				results[i].Err = fmt.Errorf("push job: %w", calls[p].err)
-			case len(replies) != len(part)+1:
-				results[i].Err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("push job: reply of %d entries", len(replies))}
-			default:
-				results[i] = pushedOf(&jobs[i], number(replies[0]), replies[at+1])
-			}
+	w.results = func() []Pushed {
+		results := make([]Pushed, len(jobs))
+		for p, part := range parts {
+			pushedBy(w.calls[p], jobs, part, results)
+		}
+		return results
+	}
+	return w
+}
+
+// pushedBy reads what a call did to a part of some jobs.
+func pushedBy(c *call, jobs []Job, part []int, results []Pushed) {
+	replies := list(c.reply)
+	for at, i := range part {
+		switch {
+		case c.err != nil:
+			results[i].Err = fmt.Errorf("push job: %w", c.err)
+		case len(replies) != len(part)+1:
+			results[i].Err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("push job: reply of %d entries", len(replies))}
+		default:
+			results[i] = pushedOf(&jobs[i], number(replies[0]), replies[at+1])
 		}
 	}
-	return results
 }
 
 // pushCall is the call for some jobs of one bucket.

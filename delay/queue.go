@@ -25,6 +25,10 @@ type Sink interface {
 	Jumped(bucket int, by time.Duration)
 	// Paused gives the topics that are paused.
 	Paused() []string
+	// Offer gives the topics whose jobs of a bucket may be leased as soon as they are due. Where it gives some, Leased says
+	// what came of it, in any case; asked is when, by the local clock.
+	Offer(bucket int) Offer
+	Leased(bucket int, offer Offer, asked time.Time, p Promotion)
 	// Trouble: a duty could not be done and is tried again.
 	Trouble(duty string, err error)
 }
@@ -210,10 +214,21 @@ const (
 	VerbBury    Verb = "bury"
 )
 
-// Settle carries out a verb; done is called once, from another goroutine. A verb that nobody waits for is repeated
-// while Redis is away.
-func (q *Queue) Settle(v Verb, ack Ack, waits bool, done func(Settled)) {
-	o := &order{ack: ack, waits: waits}
+// Urgency says who waits for the outcome of a verb.
+type Urgency int
+
+const (
+	// Awaited is for an outcome that somebody waits for, and gives up after a while.
+	Awaited Urgency = iota
+	// Prompt is for one that nobody waits for: the verb is repeated while Redis is away.
+	Prompt
+	// Easy is Prompt where a moment later will do: the verb shares a call with others that come meanwhile.
+	Easy
+)
+
+// Settle carries out a verb; done is called once, from another goroutine.
+func (q *Queue) Settle(v Verb, ack Ack, urgency Urgency, done func(Settled)) {
+	o := &order{ack: ack, waits: urgency == Awaited, easy: urgency == Easy}
 	switch v {
 	case VerbFinish:
 		o.verb = verbFinish

@@ -24,6 +24,9 @@ var preludeSource string
 //go:embed scripts/flight.lua
 var flightSource string
 
+//go:embed scripts/lease.lua
+var leaseSource string
+
 //go:embed scripts/back.lua
 var backSource string
 
@@ -104,8 +107,8 @@ var beatSource string
 
 var (
 	pushScript       = newScript("push", preludeSource, pushSource)
-	promoteScript    = newScript("promote", preludeSource, promoteSource)
-	reserveScript    = newScript("reserve", preludeSource, reserveSource)
+	promoteScript    = newScript("promote", preludeSource, leaseSource, promoteSource)
+	reserveScript    = newScript("reserve", preludeSource, leaseSource, reserveSource)
 	confirmScript    = newScript("confirm", preludeSource, confirmSource)
 	returnScript     = newScript("return", preludeSource, backSource, returnSource)
 	undoScript       = newScript("undo", preludeSource, backSource, undoSource)

@@ -41,34 +41,46 @@ type Settled struct {
 
 // Finish removes jobs, in whatever state they are. One that is not there is no error.
 func (s *Store) Finish(ctx context.Context, acks []Ack) []Settled {
-	return s.settle(ctx, finishScript, acks, func(args []any, a *Ack) []any {
-		return append(args, packID(a.ID), fence(a.Push))
-	}, finishedOf)
+	return perform(ctx, s, s.settling(verbFinish, acks))
 }
 
 // Release ends flights on the worker's word.
 func (s *Store) Release(ctx context.Context, acks []Ack) []Settled {
-	return s.settle(ctx, releaseScript, acks, func(args []any, a *Ack) []any {
-		delay := ""
-		if a.HasDelay {
-			delay = strconv.FormatInt(a.Delay.Milliseconds(), 10)
-		}
-		return append(args, packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), delay)
-	}, settledOf)
+	return perform(ctx, s, s.settling(verbRelease, acks))
 }
 
 // Touch starts the TTR of flights again.
 func (s *Store) Touch(ctx context.Context, acks []Ack) []Settled {
-	return s.settle(ctx, touchScript, acks, func(args []any, a *Ack) []any {
-		return append(args, packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)))
-	}, settledOf)
+	return perform(ctx, s, s.settling(verbTouch, acks))
 }
 
 // Bury makes jobs dead at once, in whatever state but dead they are.
 func (s *Store) Bury(ctx context.Context, acks []Ack) []Settled {
-	return s.settle(ctx, buryScript, acks, func(args []any, a *Ack) []any {
-		return append(args, packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), a.Reason)
-	}, settledOf)
+	return perform(ctx, s, s.settling(verbBury, acks))
+}
+
+// args gives a verb's arguments about one job.
+func (v verb) args(a *Ack) []any {
+	switch v {
+	case verbFinish:
+		return []any{packID(a.ID), fence(a.Push)}
+	case verbRelease:
+		delay := ""
+		if a.HasDelay {
+			delay = strconv.FormatInt(a.Delay.Milliseconds(), 10)
+		}
+		return []any{packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), delay}
+	case verbBury:
+		return []any{packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), a.Reason}
+	default:
+		return []any{packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt))}
+	}
+}
+
+func (v verb) script() *script {
+	return [verbs]*script{
+		verbPush: pushScript, verbFinish: finishScript, verbRelease: releaseScript, verbTouch: touchScript, verbBury: buryScript,
+	}[v]
 }
 
 // fence gives a number as the scripts take it: empty stands for any.
@@ -79,36 +91,46 @@ func fence(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-func (s *Store) settle(ctx context.Context, sc *script, acks []Ack, add func([]any, *Ack) []any,
-	read func(a *Ack, bucket int, reply any) Settled,
-) []Settled {
+// settling is the work of a verb.
+func (s *Store) settling(v verb, acks []Ack) work[Settled] {
 	parts := s.spread(len(acks), func(i int) string { return acks[i].ID }, weightless)
-	calls := make([]*call, len(parts))
+	w := work[Settled]{calls: make([]*call, len(parts))}
 	for p, part := range parts {
-		calls[p] = s.bucketCall(sc, s.BucketOf(acks[part[0]].ID), 5*len(part))
+		c := s.bucketCall(v.script(), s.BucketOf(acks[part[0]].ID), 5*len(part))
 		for _, i := range part {
-			calls[p].args = add(calls[p].args, &acks[i])
+			c.args = append(c.args, v.args(&acks[i])...)
 		}
+		w.calls[p] = c
 	}
-	_ = s.send(ctx, calls...) // each call has its own error
-	results := make([]Settled, len(acks))
-	for p, part := range parts {
-		replies := list(calls[p].reply)
-		for at, i := range part {
-			switch {
-			case calls[p].err != nil:
-				results[i].Err = fmt.Errorf("%s job: %w", sc.name, calls[p].err)
-			case len(replies) != len(part):
-				results[i].Err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("%s job: reply of %d entries", sc.name, len(replies))}
-			default:
-				results[i] = read(&acks[i], s.BucketOf(acks[i].ID), replies[at])
-			}
+	w.results = func() []Settled {
+		results := make([]Settled, len(acks))
+		for p, part := range parts {
+			s.settledBy(w.calls[p], v, acks, part, results)
 		}
+		return results
 	}
-	return results
+	return w
 }
 
-func finishedOf(_ *Ack, bucket int, reply any) Settled {
+// settledBy reads what a call did to a part of some jobs.
+func (s *Store) settledBy(c *call, v verb, acks []Ack, part []int, results []Settled) {
+	replies := list(c.reply)
+	for at, i := range part {
+		a := &acks[i]
+		switch {
+		case c.err != nil:
+			results[i].Err = fmt.Errorf("%s job: %w", c.script.name, c.err)
+		case len(replies) != len(part):
+			results[i].Err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("%s job: reply of %d entries", c.script.name, len(replies))}
+		case v == verbFinish:
+			results[i] = finishedOf(s.BucketOf(a.ID), replies[at])
+		default:
+			results[i] = settledOf(a, s.BucketOf(a.ID), replies[at])
+		}
+	}
+}
+
+func finishedOf(bucket int, reply any) Settled {
 	value, found := reply.(string)
 	switch {
 	case !found && number(reply) < 0:

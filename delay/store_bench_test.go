@@ -39,7 +39,7 @@ func BenchmarkScripts(b *testing.B) {
 				measure("promote", func() {
 					for bucket := range row.buckets {
 						for more := true; more; {
-							p, err := store.Promote(b.Context(), bucket, nil)
+							p, err := store.Promote(b.Context(), bucket, Offer{}, nil)
 							if err != nil {
 								b.Fatal(err)
 							}

@@ -43,6 +43,8 @@ type ticker struct {
 	nextLook time.Time
 	sweep    *sweep
 	clock    clockWatch
+	// backlog says that the last batch was full.
+	backlog bool
 }
 
 // wakeIn makes the ticker run after d at the latest. It never blocks.
@@ -94,12 +96,20 @@ func (t *ticker) run(ctx context.Context) {
 // promote makes ready what is due, a batch of it, and gives how long to sleep.
 func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	asked := t.now()
-	p, err := t.store.Promote(ctx, t.bucket, t.sink.Paused())
+	var offer Offer
+	if !t.backlog {
+		offer = t.sink.Offer(t.bucket)
+	}
+	p, err := t.store.Promote(ctx, t.bucket, offer, t.sink.Paused())
+	if len(offer.Topics) > 0 {
+		t.sink.Leased(t.bucket, offer, asked, p)
+	}
 	if err != nil {
 		return 0, err
 	}
 	answered := t.now()
 	t.lastRun.Store(answered.UnixNano())
+	t.backlog = p.More
 	t.ahead.Store(int64(p.Ahead))
 	if by := t.clock.look(asked, answered, p.Clock, p.Ahead); by != 0 {
 		t.sink.Jumped(t.bucket, by)

@@ -23,6 +23,9 @@ const (
 	overdue = 2 * time.Second
 	// retryPause keeps a writer from spinning while Redis is away.
 	retryPause = 100 * time.Millisecond
+	// easyWait is how long a verb that is in no hurry waits for others to share a call with, easyMost how many of them wait.
+	easyWait = 5 * time.Millisecond
+	easyMost = 64
 	// probeTime is how long a call may take after one that Redis did not answer: what waits meanwhile is answered sooner.
 	probeTime = time.Second
 )
@@ -47,7 +50,9 @@ type order struct {
 	// settled is called once; an order that nobody waits for is repeated until Redis takes it.
 	settled func(Settled)
 	waits   bool
-	since   time.Time
+	// easy: it need not be carried out at once.
+	easy  bool
+	since time.Time
 }
 
 func (o *order) bytes() int { return len(o.job.Body) + len(o.job.Headers) + 256 }
@@ -63,6 +68,10 @@ type writer struct {
 	bytes   int
 	acks    int
 	stopped bool
+	// easy is how many orders that are in no hurry were added since the queue was last empty, and later the timer that
+	// wakes a writer for them.
+	easy  int
+	later *time.Timer
 	// unanswered says that the last call had no answer.
 	unanswered atomic.Bool
 	// wake has room for one note a writer: that the queue is not empty, or that the writer is stopped.
@@ -113,9 +122,27 @@ func (w *writer) add(o *order) error {
 	}
 	w.queue = append(w.queue, o)
 	w.weigh(o, 1)
+	wait := o.easy && w.easy < easyMost
+	if wait {
+		w.delay()
+	}
 	w.mu.Unlock()
-	w.nudge()
+	if !wait {
+		w.nudge()
+	}
 	return nil
+}
+
+// delay lets what is queued wait a moment, beginning with the first order that may. The caller holds mu.
+func (w *writer) delay() {
+	w.easy++
+	switch {
+	case w.easy > 1:
+	case w.later == nil:
+		w.later = time.AfterFunc(easyWait, w.nudge)
+	default:
+		w.later.Reset(easyWait)
+	}
 }
 
 // weigh counts an order in or out. The caller holds mu.
@@ -142,10 +169,14 @@ func (w *writer) take() ([verbs][]*order, bool) {
 		n++
 	}
 	w.queue = w.queue[n:]
-	if len(w.queue) == 0 {
-		w.queue = nil
-	} else {
+	if len(w.queue) > 0 {
 		w.nudge()
+		return batch, n > 0
+	}
+	w.queue = nil
+	if w.easy > 0 {
+		w.easy = 0
+		w.later.Stop()
 	}
 	return batch, n > 0
 }
@@ -202,39 +233,37 @@ func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) []*order {
 		defer cancel()
 		ctx = short
 	}
-	w.push(ctx, w.inTime(batch[verbPush]))
-	settle := [verbs]func(context.Context, []Ack) []Settled{
-		verbFinish: w.store.Finish, verbRelease: w.store.Release, verbTouch: w.store.Touch, verbBury: w.store.Bury,
+	pushes := w.inTime(batch[verbPush])
+	jobs := make([]Job, len(pushes))
+	for i, o := range pushes {
+		jobs[i] = o.job
+	}
+	pushing := w.store.pushing(jobs)
+	calls := pushing.calls
+	var settling [verbs]work[Settled]
+	for v := verbFinish; v < verbs; v++ {
+		batch[v] = w.inTime(batch[v])
+		acks := make([]Ack, len(batch[v]))
+		for i, o := range batch[v] {
+			acks[i] = o.ack
+		}
+		settling[v] = w.store.settling(v, acks)
+		calls = append(calls, settling[v].calls...)
+	}
+	_ = w.store.send(ctx, calls...) // each call has its own error
+	for i, result := range pushing.results() {
+		w.note(result.Err)
+		pushes[i].pushed(result)
 	}
 	var failed []*order
 	for v := verbFinish; v < verbs; v++ {
-		orders := w.inTime(batch[v])
-		if len(orders) == 0 {
-			continue
+		results := settling[v].results()
+		for _, result := range results {
+			w.note(result.Err)
 		}
-		acks := make([]Ack, len(orders))
-		for i, o := range orders {
-			acks[i] = o.ack
-		}
-		results := settle[v](ctx, acks)
-		w.note(results[0].Err)
-		failed = append(failed, settled(orders, results)...)
+		failed = append(failed, settled(batch[v], results)...)
 	}
 	return failed
-}
-
-func (w *writer) push(ctx context.Context, orders []*order) {
-	if len(orders) == 0 {
-		return
-	}
-	jobs := make([]Job, len(orders))
-	for i, o := range orders {
-		jobs[i] = o.job
-	}
-	for i, result := range w.store.Push(ctx, jobs) {
-		w.note(result.Err)
-		orders[i].pushed(result)
-	}
 }
 
 // note remembers whether Redis answered.

@@ -1,12 +1,25 @@
--- promote makes ready what is due, and what was leased or delivered and not settled in time.
--- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4…]: topics that are paused: their jobs do not expire.
+-- promote makes ready what is due, and what was leased or delivered and not settled in time. Jobs of topics that are
+-- offered it leases at once, where nothing of their topic is ready before them.
+-- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4]: owner of the leases.
+-- ARGV[5]: their ms. ARGV[6]: bytes of their records at most. ARGV[7]: number of offers, then for each its topic and of how
+-- many jobs. Then the topics that are paused: their jobs do not expire.
 -- Returns: µs now | µs of the next entry that is not due, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
 -- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
--- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock.
+-- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock |
+-- {id, value of tries, record, body where it is kept beside the record, …} of the jobs that are leased.
 call('ZREM', running, '')
-local us, ahead = now()
-local limit = tonumber(ARGV[3])
-local ready, ended, died, orphans = {}, {}, {}, 0
+local us, ahead
+us, ahead, serial = now()
+local limit, owner, deadline = tonumber(ARGV[3]), ARGV[4], int(math.ceil(us / 1000) + tonumber(ARGV[5]))
+room = tonumber(ARGV[6])
+local ready, ended, died, orphans, leased = {}, {}, {}, 0, {}
+
+-- offers says of how many jobs of a topic a lease is wanted.
+local offers, paused, groups, at = {}, {}, {}, 8
+for _ = 1, tonumber(ARGV[7]) do
+  offers[ARGV[at]], at = tonumber(ARGV[at + 1]), at + 2
+end
+for i = at, #ARGV do paused[ARGV[i]] = true end
 
 local function records_of(ids)
   if #ids == 0 then return {} end
@@ -23,23 +36,42 @@ if #due == limit then
     if not before[id] then due[#due + 1] = id end
   end
 end
-local groups, paused = {}, {}
-for i = 4, #ARGV do paused[ARGV[i]] = true end
-
 -- bury notes a job that is dead now.
 local function bury(id, t, record)
   for _, part in ipairs({ id, format_try(t), record, body_of(id, record) }) do died[#died + 1] = part end
 end
 
+-- wanted reports whether a job of a topic is leased at once: it is offered, and nothing is ready before it.
+local function wanted(topic)
+  local n = offers[topic]
+  if not n or n == 0 or room <= 0 or groups[topic] then return false end
+  if not leased[topic] and call('EXISTS', lists .. topic) == 1 then
+    offers[topic] = nil
+    return false
+  end
+  offers[topic], leased[topic] = n - 1, (leased[topic] or 0) + 1
+  return true
+end
+
+local tried = next(offers) and #due > 0 and call('HMGET', tries, unpack(due)) or {}
+local out = {}
 for i, record in ipairs(records_of(due)) do
-  local topic, push
-  if record then topic, push = record:match('^%S+ (%S+)'), record:match('^1o?e? %S+ (%d+)') end
-  local t = topic and not paused[topic] and expired(record, us / 1000) and
+  local topic, flags, push
+  if record then
+    flags, topic, push = record:match('^1(o?e?) (%S+) (%d+) ')
+    topic = topic or record:match('^%S+ (%S+)')
+  end
+  local may_expire = push and flags ~= '' and flags:find('e')
+  local t = may_expire and not paused[topic] and expired(record, us / 1000) and
     (parse_try(call('HGET', tries, due[i])) or first_try(push, topic))
   if t and t.n == t.base then
     t.reason = 'expired'
     land(due[i], t, 'd', nil, us)
     bury(due[i], t, record)
+  elseif push and not may_expire and wanted(topic) then
+    t = tried[i] and parse_try(tried[i])
+    if not t or t.push ~= push then t = first_try(push, topic) end
+    lease(due[i], t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
   elseif topic then
     groups[topic] = groups[topic] or {}
     table.insert(groups[topic], due[i])
@@ -48,6 +80,11 @@ for i, record in ipairs(records_of(due)) do
   else
     orphans = orphans + 1
   end
+end
+commit_leases()
+for topic, n in pairs(leased) do
+  count('d', topic, -n)
+  count('i', topic, n)
 end
 for topic, ids in pairs(groups) do
   enlist('RPUSH', topic, ids, us)
@@ -88,9 +125,9 @@ end
 
 commit_counts()
 -- Where more is due already, the next entry is the first that is not.
-local more, next = (#due >= limit or #late == limit) and 1 or 0
+local more, following = (#due >= limit or #late == limit) and 1 or 0
 if more == 1 then
-  next = call('ZRANGEBYSCORE', bucket, '(' .. int(math.floor(us / 1000)), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  next = next and tonumber(next) * 1000 or -1
+  following = call('ZRANGEBYSCORE', bucket, '(' .. int(math.floor(us / 1000)), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  following = following and tonumber(following) * 1000 or -1
 end
-return { us, next or due_next(), more, ready, ended, died, orphans, ahead }
+return { us, following or due_next(), more, ready, ended, died, orphans, ahead, out }

@@ -5,11 +5,11 @@
 -- topic {entries left in the list, id, value of tries, record, body where it is kept beside the record, …}.
 -- Records of a format that is not known here go to the end of the list as they are.
 call('ZREM', running, '')
-local us, _, number = now()
-local owner, room = ARGV[3], tonumber(ARGV[5])
-local deadline = int(math.ceil(us / 1000) + tonumber(ARGV[4]))
+local us, _
+us, _, serial = now()
+room = tonumber(ARGV[5])
+local owner, deadline = ARGV[3], int(math.ceil(us / 1000) + tonumber(ARGV[4]))
 local steps, died = 2000, {}
-local noted = 0 -- entries of the leases and notes of a list
 
 -- expire makes a job dead that is too late for its first delivery.
 local function expire(id, t, record)
@@ -18,29 +18,12 @@ local function expire(id, t, record)
   for _, part in ipairs({ id, format_try(t), record, body_of(id, record) }) do died[#died + 1] = part end
 end
 
--- lease adds a job to out and notes what to write.
-local function lease(id, t, record, beside, leases, notes, out)
-  number = number + 1
-  local value = t.push .. ' ' .. int(number) .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. t.topic
-  local at = noted
-  noted = noted + 2
-  leases[at + 1], leases[at + 2], notes[at + 1], notes[at + 2] = deadline, id, id, value
-  at = #out
-  out[at + 1], out[at + 2], out[at + 3] = id, value, record
-  room = room - #record
-  if beside then
-    out[at + 4] = call('HGET', bodies, id) or ''
-    room = room - #out[at + 4]
-  end
-end
-
 -- take leases what is ready of the first ids of a list, up to wanted jobs. stale says that ids of the list may not be
 -- ready any more; of those in flight or dead tries tells it.
 local function take(topic, ids, out, wanted, stale)
   local records, values = call('HMGET', pool, unpack(ids)), call('HMGET', tries, unpack(ids))
   local delayed = stale and call('ZMSCORE', bucket, unpack(ids)) or {}
-  local leases, notes, alien, taken, used = {}, {}, {}, {}, 0
-  noted = 0
+  local alien, taken, used = {}, {}, 0
   local fresh = { n = 0, base = 0, topic = topic } -- of a job that was never delivered
   for i, id in ipairs(ids) do
     if wanted == 0 or room <= 0 then break end
@@ -59,16 +42,14 @@ local function take(topic, ids, out, wanted, stale)
         expire(id, t == fresh and first_try(push, topic) or t, record)
       else
         wanted = wanted - 1
-        lease(id, t, record, flags ~= '' and flags:find('o'), leases, notes, out)
+        lease(id, t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
       end
     end
   end
   if noted > 0 then
-    call('HSET', clock, 'seq', int(number))
-    call('ZADD', running, unpack(leases))
-    call('HSET', tries, unpack(notes))
     count('r', topic, -noted / 2)
     count('i', topic, noted / 2)
+    commit_leases()
   end
   return used, wanted, alien
 end

@@ -1,0 +1,31 @@
+-- lease: beside the prelude for what leases jobs for a delivery.
+
+-- serial is the bucket's counter of pushes and deliveries, which the script has from now(); room is how many bytes of records
+-- its answer may still have.
+local serial, room = 0, 0
+local leases, notes, noted = {}, {}, 0
+
+-- lease notes to write that a job is leased, and puts onto out what its delivery needs: id, value of tries, record, and
+-- the body where that is kept beside it.
+local function lease(id, t, record, beside, owner, deadline, out)
+  serial = serial + 1
+  local value = t.push .. ' ' .. int(serial) .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. t.topic
+  leases[noted + 1], leases[noted + 2], notes[noted + 1], notes[noted + 2] = deadline, id, id, value
+  noted = noted + 2
+  local at = #out
+  out[at + 1], out[at + 2], out[at + 3] = id, value, record
+  room = room - #record
+  if beside then
+    out[at + 4] = call('HGET', bodies, id) or ''
+    room = room - #out[at + 4]
+  end
+end
+
+-- commit_leases writes what lease noted.
+local function commit_leases()
+  if noted == 0 then return end
+  call('HSET', clock, 'seq', int(serial))
+  call('ZADD', running, unpack(leases))
+  call('HSET', tries, unpack(notes))
+  leases, notes, noted = {}, {}, 0
+end
