@@ -40,7 +40,11 @@ type admin struct {
 	now        func() time.Time
 	ctx        context.Context //nolint:containedctx // requests come in handlers, which have none
 	slots      chan struct{}
-	running    sync.WaitGroup
+
+	// mu guards left, which says that no request is taken any more, and with it that running does not grow then.
+	mu      sync.Mutex
+	left    bool
+	running sync.WaitGroup
 }
 
 func newAdmin(b *Bridge, bounds limits) *admin {
@@ -50,65 +54,93 @@ func newAdmin(b *Bridge, bounds limits) *admin {
 	}
 }
 
-// wait waits until no request is carried out any more.
-func (a *admin) wait() { a.running.Wait() }
+// wait takes no more requests, and waits until none is carried out any more.
+func (a *admin) wait() {
+	a.mu.Lock()
+	a.left = true
+	a.mu.Unlock()
+	a.running.Wait()
+}
+
+// adminDo carries out a verb.
+type adminDo func(ctx context.Context, data []byte) envelope
+
+// adminVerb is something that operators may ask for.
+type adminVerb struct {
+	name string
+	// changes says that it changes what is stored.
+	changes bool
+	do      adminDo
+}
+
+func (a *admin) verbs() []adminVerb {
+	return []adminVerb{
+		{"get", false, a.get},
+		{"list", false, a.list},
+		{"cancel", true, a.cancel},
+		{"run", true, a.run},
+		{"reschedule", true, a.reschedule},
+		{"kick", true, a.kick},
+		{"purge", true, a.purge},
+		{"pause", true, a.pause},
+		{"resume", true, a.resume},
+		{"topics", false, a.topics},
+		{"stats", false, a.stats},
+	}
+}
 
 func (a *admin) endpoints() []endpoint {
-	verbs := []struct {
-		name string
-		do   func(context.Context, []byte) envelope
-	}{
-		{"get", a.get},
-		{"list", a.list},
-		{"cancel", a.cancel},
-		{"run", a.run},
-		{"reschedule", a.reschedule},
-		{"kick", a.kick},
-		{"purge", a.purge},
-		{"pause", a.pause},
-		{"resume", a.resume},
-		{"topics", a.topics},
-		{"stats", a.stats},
-	}
 	var list []endpoint
-	for _, v := range verbs {
+	var names []string
+	for _, v := range a.verbs() {
 		list = append(list, endpoint{name: "admin-" + v.name, subject: a.subjects.admin(v.name), handle: a.handler(v.do)})
-	}
-	names := make([]string, len(verbs))
-	for i, v := range verbs {
-		names[i] = v.name
+		names = append(names, v.name)
 	}
 	return append(list, endpoint{
 		name: "admin", subject: a.subjects.admin("*"), handle: a.unknown(names), group: serviceGroup + "-admin",
 	})
 }
 
-// handler carries out a verb beside the others, so that a long one holds up nobody.
-func (a *admin) handler(do func(context.Context, []byte) envelope) func(micro.Request) {
+func (a *admin) handler(do adminDo) func(micro.Request) {
 	return func(r micro.Request) {
-		select {
-		case a.slots <- struct{}{}:
-		default:
-			a.answers.reply(r, envelope{Code: http.StatusServiceUnavailable, Message: "too many admin requests at once"}, -1, nil)
-			return
-		}
-		a.running.Go(func() {
-			defer func() { <-a.slots }()
-			ctx, cancel := context.WithTimeout(a.ctx, adminTimeout)
-			defer cancel()
-			a.answers.reply(r, do(ctx, r.Data()), -1, nil)
-		})
+		a.carryOut(do, r.Data(), func(e envelope) { a.answers.reply(r, e, -1, nil) })
 	}
+}
+
+// carryOut carries out a verb beside the others, so that a long one holds up nobody, and tells its answer, once.
+func (a *admin) carryOut(do adminDo, data []byte, done func(envelope)) {
+	select {
+	case a.slots <- struct{}{}:
+	default:
+		done(envelope{Code: http.StatusServiceUnavailable, Message: "too many admin requests at once"})
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left {
+		<-a.slots
+		done(errLeaving)
+		return
+	}
+	a.running.Go(func() {
+		defer func() { <-a.slots }()
+		ctx, cancel := context.WithTimeout(a.ctx, adminTimeout)
+		defer cancel()
+		done(do(ctx, data))
+	})
 }
 
 // unknown refuses verbs that there are none of. Those that there are have endpoints of their own, and are answered there.
 func (a *admin) unknown(names []string) func(micro.Request) {
 	return func(r micro.Request) {
-		verb := strings.TrimPrefix(r.Subject(), a.subjects.admin(""))
-		if !slices.Contains(names, verb) {
-			a.answers.refuse(r, badInput("verb", verb, strings.Join(names, ", ")))
+		if verb := strings.TrimPrefix(r.Subject(), a.subjects.admin("")); !slices.Contains(names, verb) {
+			a.answers.refuse(r, badVerb(verb, names))
 		}
 	}
+}
+
+func badVerb(verb string, known []string) *fault {
+	return badInput("verb", verb, strings.Join(known, ", "))
 }
 
 // decodeRequest decodes an object with known fields, each once. An empty payload is an empty object.

@@ -50,36 +50,63 @@ func (a *admin) stats(ctx context.Context, data []byte) envelope {
 	if f := decodeRequest(data, &struct{}{}); f != nil {
 		return f.envelope()
 	}
-	counts, err := a.queue.Counts(ctx)
+	infos, err := a.queue.Infos(ctx)
 	if err != nil {
 		return failed("", delay.Unknown, err)
+	}
+	reply, err := a.readStats(ctx, infos)
+	if err == nil {
+		reply.Topics, err = a.queue.TopicNumber(ctx)
+	}
+	if err != nil {
+		return failed("", delay.Unknown, err)
+	}
+	return envelope{Code: http.StatusOK, Data: reply}
+}
+
+// readStats reads all but the number of topics, which takes the longest where there are many.
+func (a *admin) readStats(ctx context.Context, infos []map[string]string) (statsReply, error) {
+	counts, err := a.queue.Counts(ctx)
+	if err != nil {
+		return statsReply{}, err
 	}
 	due, err := a.queue.Timeline(ctx)
 	if err != nil {
-		return failed("", delay.Unknown, err)
+		return statsReply{}, err
 	}
-	topics, err := a.queue.TopicNumber(ctx)
-	if err != nil {
-		return failed("", delay.Unknown, err)
-	}
-	info, err := a.queue.Info(ctx)
-	if err != nil {
-		return failed("", delay.Unknown, err)
-	}
-	count := func(field string) int64 {
-		n, _ := strconv.ParseInt(info[field], 10, 64) // a field that is not told is 0
-		return n
-	}
-	return envelope{Code: http.StatusOK, Data: statsReply{
-		Delayed: counts.Delayed, Ready: counts.Ready, InFlight: counts.InFlight, Dead: counts.Dead, Topics: topics,
+	return statsReply{
+		Delayed: counts.Delayed, Ready: counts.Ready, InFlight: counts.InFlight, Dead: counts.Dead,
 		Due:      dueReply{due.Minute, due.FiveMinutes, due.Hour, due.Day, due.Later},
-		Replicas: a.replicas.present(),
-		Redis: redisReply{
-			Version: info["redis_version"], UsedMemory: count("used_memory"), MaxMemory: count("maxmemory"),
-			MaxMemoryPolicy: info["maxmemory_policy"], AOFEnabled: count("aof_enabled") == 1,
-			ConnectedReplicas: count("connected_slaves"),
-		},
-	}}
+		Replicas: a.replicas.present(), Redis: redisOf(infos),
+	}, nil
+}
+
+// redisOf sums what the servers that hold jobs say: memory is that of all, the rest that of the worst.
+func redisOf(infos []map[string]string) redisReply {
+	reply := redisReply{AOFEnabled: true}
+	for i, info := range infos {
+		limit, replicas := infoNumber(info, "maxmemory"), infoNumber(info, "connected_slaves")
+		reply.UsedMemory += infoNumber(info, "used_memory")
+		reply.AOFEnabled = reply.AOFEnabled && infoNumber(info, "aof_enabled") == 1
+		if i == 0 {
+			reply.Version, reply.MaxMemoryPolicy = info["redis_version"], info["maxmemory_policy"]
+			reply.MaxMemory, reply.ConnectedReplicas = limit, replicas
+			continue
+		}
+		reply.ConnectedReplicas = min(reply.ConnectedReplicas, replicas)
+		if limit == 0 || reply.MaxMemory == 0 {
+			reply.MaxMemory = 0 // of one without a limit there is none
+		} else {
+			reply.MaxMemory += limit
+		}
+	}
+	return reply
+}
+
+// infoNumber reads a field of INFO; one that is not told is 0.
+func infoNumber(info map[string]string, field string) int64 {
+	n, _ := strconv.ParseInt(info[field], 10, 64)
+	return n
 }
 
 // present gives the replicas that live.

@@ -82,12 +82,28 @@ func (a *admin) topics(ctx context.Context, data []byte) envelope {
 	if f != nil {
 		return f.envelope()
 	}
+	reply, err := a.readTopics(ctx, &r, from, limit)
+	if err != nil {
+		return failed("", delay.Unknown, err)
+	}
+	return envelope{Code: http.StatusOK, Data: reply}
+}
+
+// readTopics reads a page of topics.
+func (a *admin) readTopics(ctx context.Context, r *topicsRequest, from place, limit int) (topicsReply, error) {
 	reply := topicsReply{Topics: []topicReply{}}
+	if r.Match != "" && !strings.ContainsAny(r.Match, "*>") { // a single topic need not be looked for
+		topics, err := a.countTopics(ctx, []string{r.Match})
+		if err == nil && !topics[0].empty() {
+			reply.Topics = topics
+		}
+		return reply, err
+	}
 	// Pages of the scan without a topic that is wanted are passed over, but not for ever.
 	for deadline := a.now().Add(time.Second); ; {
-		next, err := a.addTopics(ctx, &r, from, limit, &reply)
+		next, err := a.addTopics(ctx, r, from, limit, &reply)
 		if err != nil {
-			return failed("", delay.Unknown, err)
+			return reply, err
 		}
 		if from = next; from == (place{}) {
 			break
@@ -98,8 +114,25 @@ func (a *admin) topics(ctx context.Context, data []byte) envelope {
 		}
 	}
 	slices.SortFunc(reply.Topics, func(x, y topicReply) int { return cmp.Compare(x.Topic, y.Topic) })
-	return envelope{Code: http.StatusOK, Data: reply}
+	return reply, nil
 }
+
+// countTopics reads the figures of topics that are known by name, in their order, also where they have no jobs.
+func (a *admin) countTopics(ctx context.Context, names []string) ([]topicReply, error) {
+	counts, err := a.queue.CountTopics(ctx, 0, names)
+	if err != nil {
+		return nil, err
+	}
+	now := a.now()
+	topics := make([]topicReply, len(counts))
+	for i, t := range counts {
+		topics[i] = a.topicReply(t, now)
+	}
+	return topics, nil
+}
+
+// empty reports whether there is no job of the topic.
+func (r *topicReply) empty() bool { return r.Delayed+r.Ready+r.InFlight+r.Dead == 0 }
 
 // addTopics adds what is wanted of one page of the store's scan, up to the limit, and gives where to go on. The scan may
 // give more than it was asked for: then its page is read once more, from behind the last topic on.

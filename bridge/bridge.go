@@ -118,7 +118,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	b.admin = newAdmin(b, bounds)
 	b.http = &httpServer{
 		addr: o.HTTPAddr, token: o.HTTPToken, profiles: o.Profiles, health: b.health, concerns: b.concerns,
-		metrics: b.metrics, web: newWeb(b), log: log,
+		metrics: b.metrics, web: newWeb(b), dashboard: newDashboard(b), log: log,
 	}
 	return b
 }
@@ -331,6 +331,7 @@ func (b *Bridge) leave(ctx context.Context, stopDispatching, cutOff func()) {
 	ctx, cancel := context.WithTimeout(last, b.options.ShutdownTimeout)
 	defer cancel()
 	b.health.started.Store(false)
+	b.http.dashboard.stop()
 	b.log.Info().Msg("bridge leaves")
 	if b.pulls != nil {
 		b.pulls.stop(ctx)

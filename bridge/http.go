@@ -28,6 +28,7 @@ type httpServer struct {
 	concerns    *concerns
 	metrics     *metrics
 	web         *web
+	dashboard   *dashboard
 	log         zerolog.Logger
 	server      *http.Server
 	done        chan struct{}
@@ -44,6 +45,9 @@ func (s *httpServer) start() error {
 	s.server = &http.Server{
 		Handler: s.handler(loopback(listener.Addr().String())), ReadHeaderTimeout: httpTimeout, ReadTimeout: httpTimeout,
 		WriteTimeout: 12 * httpTimeout, MaxHeaderBytes: 64 << 10,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
 	}
 	s.done = make(chan struct{})
 	s.log.Info().Stringer("addr", listener.Addr()).Msg("HTTP is served")
@@ -64,6 +68,7 @@ func (s *httpServer) stop(ctx context.Context) {
 	if s.server == nil {
 		return
 	}
+	s.dashboard.stop()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
@@ -77,8 +82,10 @@ func (s *httpServer) handler(local bool) http.Handler {
 	guarded.HandleFunc("/metrics", methods(
 		promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP, http.MethodGet, http.MethodHead))
 	guarded.HandleFunc("/", unknownPath)
+	mux := http.NewServeMux()
 	if local || s.token != "" {
 		s.web.register(guarded)
+		s.dashboard.register(mux, guarded)
 	}
 	if s.profiles && (local || s.token != "") {
 		guarded.HandleFunc("/debug/pprof/", pprof.Index)
@@ -87,7 +94,6 @@ func (s *httpServer) handler(local bool) http.Handler {
 		guarded.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		guarded.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
-	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", methods(verdict(s.health.alive, nil), http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/readyz", methods(verdict(s.health.ready, s.concerns.lines), http.MethodGet, http.MethodHead))
 	mux.Handle("/", s.guard(guarded))
@@ -133,16 +139,25 @@ func unknownPath(w http.ResponseWriter, r *http.Request) {
 func verdict(check func() error, notes func() []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		text := "ok"
-		if err := check(); err != nil {
+		well, lines := judge(check, notes)
+		if !well {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			text = err.Error()
 		}
-		if notes != nil {
-			text = strings.Join(append([]string{text}, notes()...), "\n")
-		}
-		_, _ = fmt.Fprintln(w, text) // the client may be gone
+		_, _ = fmt.Fprintln(w, strings.Join(lines, "\n")) // the client may be gone
 	}
+}
+
+// judge gives whether all is well, and the lines that say so.
+func judge(check func() error, notes func() []string) (bool, []string) {
+	lines := []string{"ok"}
+	err := check()
+	if err != nil {
+		lines = strings.Split(err.Error(), "\n")
+	}
+	if notes != nil {
+		lines = append(lines, notes()...)
+	}
+	return err == nil, lines
 }
 
 // guard wants the token, where there is one.

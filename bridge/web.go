@@ -58,15 +58,38 @@ func (s *web) register(mux *http.ServeMux) {
 // webHandler gives the answer to a request; headers of it go into w.
 type webHandler func(w http.ResponseWriter, r *http.Request) envelope
 
-// serving answers 503 while the bridge does not serve.
-func (s *web) serving(next webHandler) http.HandlerFunc {
+func (s *web) serving(next webHandler) http.HandlerFunc { return whileServing(s.health, next) }
+
+// whileServing answers 503 while the bridge does not serve.
+func whileServing(h *health, next webHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		e := errLeaving
-		if s.health.started.Load() {
+		if h.started.Load() {
 			e = next(w, r)
 		}
 		writeEnvelope(w, e)
 	}
+}
+
+// readBody reads the payload of a request.
+func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *fault) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return nil, &fault{http.StatusRequestEntityTooLarge, "payload is too large, allowed are " + strconv.Itoa(limit) + " bytes"}
+	}
+	if err != nil {
+		return nil, badShape("payload", "ends too early")
+	}
+	return data, nil
+}
+
+// patient takes off the limit on reading from a request that may wait long: the server looks meanwhile whether the client
+// is still there. It gives the answer where that cannot be done.
+func patient(w http.ResponseWriter) *envelope {
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		return &envelope{Code: http.StatusServiceUnavailable, Message: err.Error()}
+	}
+	return nil
 }
 
 // webRequest is a request as the handlers of messages see it.
@@ -126,13 +149,9 @@ func (s *web) push(w http.ResponseWriter, r *http.Request) envelope {
 		return errWebBusy
 	}
 	defer done()
-	limit := s.intake.limits.MaxBody + webEnvelope
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
-	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-		return (&fault{http.StatusRequestEntityTooLarge, "payload is too large, allowed are " + strconv.Itoa(limit) + " bytes"}).envelope()
-	}
-	if err != nil {
-		return badShape("payload", "ends too early").envelope()
+	data, f := readBody(w, r, s.intake.limits.MaxBody+webEnvelope)
+	if f != nil {
+		return f.envelope()
 	}
 	request := newWebRequest(s.intake.subjects.push(), data)
 	s.intake.take(request, nil)
@@ -179,9 +198,8 @@ func (s *web) pop(w http.ResponseWriter, r *http.Request) envelope {
 	default:
 		return envelope{Code: http.StatusServiceUnavailable, Message: "too many pops wait"}
 	}
-	// The limit on reading a request would end the wait: the server looks meanwhile whether the client is still there.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		return envelope{Code: http.StatusServiceUnavailable, Message: err.Error()}
+	if e := patient(w); e != nil {
+		return *e
 	}
 	return s.await(r.Context(), w, topic, wait)
 }

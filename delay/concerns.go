@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // oldestRedis is the first version whose commands the scripts need: ZMSCORE and LPOP with a count.
@@ -26,32 +23,17 @@ type Concern struct {
 
 // Concerns asks each server that holds jobs. The error is ErrOldServer where one is too old to work with.
 func (s *Store) Concerns(ctx context.Context) ([]Concern, error) {
-	var mu sync.Mutex
-	var found []Concern
-	ask := func(ctx context.Context, node *redis.Client) error {
-		info, err := node.Info(ctx).Result()
-		var reply redis.Error
-		if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM") {
-			info, err = "", nil
-		}
-		if err != nil {
-			return unavailable(err)
-		}
-		concerns, err := concernsOf(infoFields(info), s.waitReplicas)
-		mu.Lock()
-		defer mu.Unlock()
-		found = append(found, concerns...)
-		return err
-	}
-	var err error
-	switch client := s.client.(type) {
-	case *redis.Client:
-		err = ask(ctx, client)
-	case *redis.ClusterClient:
-		err = client.ForEachMaster(ctx, ask)
-	}
+	infos, err := s.Infos(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask redis for its settings: %w", err)
+	}
+	var found []Concern
+	for _, info := range infos {
+		concerns, err := concernsOf(info, s.waitReplicas)
+		if err != nil {
+			return nil, fmt.Errorf("ask redis for its settings: %w", err)
+		}
+		found = append(found, concerns...)
 	}
 	slices.SortFunc(found, func(a, b Concern) int { return strings.Compare(a.Kind+a.Text, b.Kind+b.Text) })
 	return slices.Compact(found), nil
@@ -102,15 +84,4 @@ func versionOf(text string) (int, int, bool) {
 	major, errMajor := strconv.Atoi(first)
 	minor, errMinor := strconv.Atoi(second)
 	return major, minor, errors.Join(errMajor, errMinor) == nil
-}
-
-// infoFields takes the answer to INFO apart.
-func infoFields(info string) map[string]string {
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
-			fields[name] = value
-		}
-	}
-	return fields
 }

@@ -86,12 +86,3 @@ func (s *Store) Timeline(ctx context.Context) (Timeline, error) {
 	}
 	return t, nil
 }
-
-// Info reads what Redis says of itself, by field.
-func (s *Store) Info(ctx context.Context) (map[string]string, error) {
-	info, err := s.client.Info(ctx).Result()
-	if err != nil {
-		return nil, fmt.Errorf("read info: %w", unavailable(err))
-	}
-	return infoFields(info), nil
-}
