@@ -21,6 +21,8 @@ type acks struct {
 	dispatcher *dispatcher
 	metrics    *metrics
 	events     *events
+	// peers answers other replicas.
+	peers *peers
 }
 
 // message makes a question of a plain message.
@@ -39,7 +41,7 @@ func (a *acks) handle(msg *nats.Msg) {
 		a.answers.refuse(message{msg}, badInput("subject", msg.Subject, "the reply subject of a ready message, as it is"))
 	case s.word != "":
 		if s.owner == a.dispatcher.name() {
-			a.note(s, msg.Data)
+			a.note(s, msg)
 		}
 	case len(msg.Data) == 0 && msg.Header.Get("Status") == "503":
 		a.dispatcher.unheard(flightKey{a.queue.BucketOf(s.id), s.token})
@@ -53,7 +55,8 @@ func (a *acks) handle(msg *nats.Msg) {
 }
 
 // note takes what this replica told itself, or another one told it.
-func (a *acks) note(s ackSubject, data []byte) {
+func (a *acks) note(s ackSubject, msg *nats.Msg) {
+	data := msg.Data
 	switch s.word {
 	case wordBarrier:
 		if number, err := strconv.ParseUint(s.id, 10, 64); err == nil {
@@ -63,6 +66,8 @@ func (a *acks) note(s ackSubject, data []byte) {
 		a.dispatcher.end(parseEnded(data)...)
 	case wordWaiting:
 		a.dispatcher.awaitedBy(s.id, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"))
+	case wordFigures:
+		a.peers.asked(msg)
 	case wordReady:
 		for line := range strings.Lines(string(data)) {
 			bucket, topic, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -151,7 +156,7 @@ func (a *acks) settle(verb delay.Verb, ack delay.Ack, urgency delay.Urgency, don
 	a.queue.Settle(verb, ack, urgency, func(r delay.Settled) {
 		e := settleEnvelope(verb, &ack, r)
 		if r.Finished {
-			a.metrics.finished.Inc()
+			a.metrics.finish(r.Topic)
 			a.events.finished(ack.ID, r.Topic)
 		}
 		if e.Code == http.StatusOK {

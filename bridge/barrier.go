@@ -111,9 +111,9 @@ func (d *dispatcher) count(flights []*flight) {
 	now := d.now()
 	for _, f := range flights {
 		f.certain = now
-		d.metrics.delivered(f)
 		d.events.delivered(f, now)
 	}
+	d.metrics.delivered(flights, now)
 }
 
 // sort divides a batch into what was delivered and must be confirmed, what was delivered and is settled already, and

@@ -115,6 +115,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	}
 	b.replicas = newReplicas(b)
 	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
+	b.acks.peers = newPeers(b)
 	b.admin = newAdmin(b, bounds)
 	b.http = &httpServer{
 		addr: o.HTTPAddr, token: o.HTTPToken, profiles: o.Profiles, health: b.health, concerns: b.concerns,
@@ -188,7 +189,7 @@ func (s sink) Trouble(duty string, err error) { s.b.metrics.trouble(duty, err) }
 // Redis or NATS being away is no such error: it waits for them.
 func (b *Bridge) Run(ctx context.Context) error {
 	defer b.close(context.WithoutCancel(ctx))
-	if err := b.http.start(); err != nil {
+	if err := b.http.start(); err != nil { //nolint:contextcheck // what requests begin outlives them
 		b.closeStore()
 		return err
 	}
@@ -210,6 +211,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	background.Go(func() { b.replicas.tell(around) })
 	background.Go(func() { b.watchStreams(around) })
 	background.Go(func() { b.concerns.run(around) })
+	background.Go(func() { b.acks.peers.run(around) })
 	background.Go(func() { b.replicas.watchPauses(around) })
 	background.Go(func() { b.dispatcher.expiry.run(around) })
 	background.Go(func() { b.dispatcher.captures.run(around) })

@@ -33,14 +33,20 @@ type dashboard struct {
 	streams int
 	// whole is read for all views together.
 	whole whole
+	// timelines are by the names of their ranges.
+	timelines map[string]*timeline
 }
 
 func newDashboard(b *Bridge) *dashboard {
-	return &dashboard{
+	d := &dashboard{
 		admin: b.admin, acks: b.acks, replicas: b.replicas, health: b.health, concerns: b.concerns, page: newPage(dashboardFiles),
 		version: b.options.Version, mayChange: b.options.HTTPToken != "", now: b.now,
-		leaving: make(chan struct{}), views: make(map[viewKey]*view),
+		leaving: make(chan struct{}), views: make(map[viewKey]*view), timelines: make(map[string]*timeline),
 	}
+	for name, span := range timelineRanges() {
+		d.timelines[name] = &timeline{timelineRange: span}
+	}
+	return d
 }
 
 // register adds the page, which is free, and what only those may ask who may use the queue.
@@ -55,6 +61,8 @@ func (d *dashboard) register(free, guarded *http.ServeMux) {
 		return badVerb(r.PathValue("verb"), names).envelope()
 	}), http.MethodPost))
 	guarded.HandleFunc("/api/live", methods(d.live, http.MethodGet))
+	guarded.HandleFunc("/api/history", methods(d.serving(d.history), http.MethodGet))
+	guarded.HandleFunc("/api/timeline", methods(d.serving(d.dueTimes), http.MethodGet))
 }
 
 // stop ends the streams, at once.
@@ -72,13 +80,13 @@ type webVerb struct {
 
 // verbs are those of dq.admin, and bury, which goes the way of dq.bury.
 func (d *dashboard) verbs() []webVerb {
-	list := []webVerb{{"bury", true, func(request webRequest) { d.acks.take(delay.VerbBury, request) }}}
+	var list []webVerb
 	for _, v := range d.admin.verbs() {
 		list = append(list, webVerb{v.name, v.changes, func(request webRequest) {
 			d.admin.carryOut(v.do, request.data, request.answer)
 		}})
 	}
-	return list
+	return append(list, webVerb{"bury", true, func(request webRequest) { d.acks.take(delay.VerbBury, request) }})
 }
 
 func (d *dashboard) verb(v webVerb) webHandler {

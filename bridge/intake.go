@@ -79,7 +79,7 @@ func (in *intake) submit(job delay.Job, waits bool, done func(delay.Pushed, enve
 	}
 	in.queue.Submit(job, waits, func(result delay.Pushed) {
 		e := pushEnvelope(&job, result)
-		in.metrics.pushed(e.Code, result.Duplicate)
+		in.metrics.pushed(job.Topic, e.Code, result.Duplicate)
 		done(result, e)
 	})
 }

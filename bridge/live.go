@@ -53,7 +53,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request, v *view) {
 	every := time.NewTicker(liveEvery)
 	defer every.Stop()
 	for {
-		event, err := d.look(v)
+		event, err := d.look(v) //nolint:contextcheck // all who look at the same share it
 		if err != nil || d.send(w, event) != nil {
 			return
 		}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ const (
 type metrics struct {
 	registry *prometheus.Registry
 	log      zerolog.Logger
+	figures  *figures
 	loud     *rate.Limiter
 	// denials bounds how often it is logged that Redis denies something.
 	denials *rate.Limiter
@@ -47,7 +49,7 @@ type metrics struct {
 func newMetrics(queue *delay.Queue, h *health, log zerolog.Logger) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(), log: log, loud: rate.NewLimiter(rate.Every(time.Second), 3), denials: rate.NewLimiter(rate.Every(time.Minute), 1),
-		topics: make(map[string]bool),
+		topics: make(map[string]bool), figures: newFigures(h.now),
 	}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "dqbridge_" + name, Help: help})
@@ -101,24 +103,35 @@ func (m *metrics) gauge(name, help string) prometheus.Gauge {
 	return g
 }
 
-func (m *metrics) pushed(code int, duplicate bool) {
+func (m *metrics) pushed(topic string, code int, duplicate bool) {
 	m.pushes.WithLabelValues(strconv.Itoa(code)).Inc()
-	if duplicate {
+	switch {
+	case duplicate:
 		m.duplicates.WithLabelValues("kept").Inc()
+	case code == http.StatusOK:
+		m.figures.pushed(topic)
 	}
+}
+
+func (m *metrics) finish(topic string) {
+	m.finished.Inc()
+	m.figures.finished(topic)
 }
 
 func (m *metrics) rejected(code int) { m.rejections.WithLabelValues(strconv.Itoa(code)).Inc() }
 
 func (m *metrics) settled(verb delay.Verb) { m.verbs.WithLabelValues(string(verb)).Inc() }
 
-func (m *metrics) delivered(f *flight) {
-	m.deliveries.Inc()
-	if f.attempt > 1 {
-		m.redeliveries.Inc()
-		return
+func (m *metrics) delivered(flights []*flight, now time.Time) {
+	for _, f := range flights {
+		m.deliveries.Inc()
+		if f.attempt > 1 {
+			m.redeliveries.Inc()
+			continue
+		}
+		m.lateness.WithLabelValues(m.label(f.topic.name)).Observe(f.late.Seconds())
 	}
-	m.lateness.WithLabelValues(m.label(f.topic.name)).Observe(f.late.Seconds())
+	m.figures.delivered(flights, now)
 }
 
 // label gives the label of a topic: its name, while not too many have one.

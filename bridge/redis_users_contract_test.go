@@ -80,6 +80,10 @@ func (r *rig) allWork(t *testing.T) {
 			t.Errorf("%s %s: %s", request[0], request[1], e.raw)
 		}
 	}
+	if e := r.main.live(t, "").next(); e.Error != "" || e.Redis.Persistence == "unknown" {
+		t.Errorf("the dashboard meets %q, persistence is %s", e.Error, e.Redis.Persistence)
+	}
+	r.main.http(t, "GET", "/api/timeline?range=1d", "").is(t, 200, "")
 	for range 2 {
 		w.next(t).finish(t)
 	}

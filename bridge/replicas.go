@@ -210,6 +210,19 @@ func (r *replicas) others() (bool, bool) {
 	return alive, covered
 }
 
+// otherOwners gives the owners of the other replicas that live.
+func (r *replicas) otherOwners() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var owners []string
+	for _, s := range r.slots {
+		if s.Number != r.slot && s.Alive() {
+			owners = append(owners, owner{s.Number, s.Process}.String())
+		}
+	}
+	return owners
+}
+
 // leave tells the others that this replica goes, and waits until one of them takes its acks, if there is one. It reports
 // whether one does.
 func (r *replicas) leave(ctx context.Context) bool {

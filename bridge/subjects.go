@@ -19,12 +19,14 @@ import (
 //	dq.ack.<slot>.<process>.ended                 another replica to it: these flights are over, "<bucket> <token>" a line
 //	dq.ack.<slot>.<process>.waiting.<slot>.<process>  another replica to it: pops wait there for these topics, one a line
 //	dq.ack.<slot>.<process>.ready                 another replica to it: ready jobs its pops wait for, "<bucket> <topic>" a line
+//	dq.ack.<slot>.<process>.figures               another replica, as a request: what went through it (peers.go)
 //	dq.event.<what>              advisories
 const (
 	wordBarrier = "barrier"
 	wordEnded   = "ended"
 	wordWaiting = "waiting"
 	wordReady   = "ready"
+	wordFigures = "figures"
 )
 
 // Headers of the messages that the bridge sends.
@@ -118,7 +120,7 @@ func (s subjects) parseAck(subject string) (ackSubject, error) {
 	}
 	first, rest, _ := strings.Cut(rest, ".")
 	switch first {
-	case wordBarrier, wordEnded, wordWaiting, wordReady:
+	case wordBarrier, wordEnded, wordWaiting, wordReady, wordFigures:
 		a.word, a.id = first, rest
 		return a, nil
 	}

@@ -79,6 +79,7 @@ type liveEvent struct {
 	Stats     *statsReply `json:"stats,omitzero"`
 	Redis     *redisState `json:"redis,omitzero"`
 	Health    healthState `json:"health"`
+	Figures   liveFigures `json:"figures"`
 	Topics    []liveTopic `json:"topics,omitzero"`
 	Cursor    *string     `json:"cursor,omitzero"`
 	Error     string      `json:"error,omitzero"`
@@ -90,8 +91,25 @@ type healthState struct {
 	Lines []string `json:"lines"`
 }
 
+// liveFigures are what goes through the replicas now. Percentiles are null where nothing was delivered.
+type liveFigures struct {
+	// Replicas live, and so many of them have answered.
+	Replicas int      `json:"replicas"`
+	Answered int      `json:"answered"`
+	In       float64  `json:"in_per_s"`
+	Out      float64  `json:"out_per_s"`
+	Finished float64  `json:"finished_per_s"`
+	LateP50  *float64 `json:"late_p50_ms"`
+	LateP99  *float64 `json:"late_p99_ms"`
+}
+
+// liveTopic is a topic with what goes through the replicas; rates are null where there are too many topics to count each.
 type liveTopic struct {
 	topicReply
+	In      *float64 `json:"in_per_s"`
+	Out     *float64 `json:"out_per_s"`
+	LateP50 *float64 `json:"late_p50_ms"`
+	LateP99 *float64 `json:"late_p99_ms"`
 }
 
 // look gives the present event of a view.
@@ -110,9 +128,11 @@ func (d *dashboard) look(v *view) ([]byte, error) {
 	e.Health.Ready, e.Health.Lines = judge(d.health.ready, d.concerns.lines)
 	var err error
 	e.Stats, e.Redis, err = d.lookAtAll(ctx)
-	topics, errTopics := d.lookAtTopics(ctx, v)
+	topics, errTopics := d.readTopics(ctx, v)
+	figures, listed := d.lookAtFlows(d.admin.ctx, topics)
+	e.Figures = figures
 	if errTopics == nil {
-		e.Topics, e.Cursor = topics, &v.next
+		e.Topics, e.Cursor = listed, &v.next
 	}
 	if err = errors.Join(err, errTopics); err != nil {
 		e.Error = unconfirmedReading(err)
@@ -178,19 +198,42 @@ func (d *dashboard) countTopics(ctx context.Context, w *whole) {
 	w.counted.done(began, d.now())
 }
 
-// lookAtTopics gives the topics of a view.
-func (d *dashboard) lookAtTopics(ctx context.Context, v *view) ([]liveTopic, error) {
-	topics, err := d.readTopics(ctx, v)
-	if err != nil {
-		return nil, err
+// lookAtFlows asks all replicas what goes through them, and gives it beside the topics.
+func (d *dashboard) lookAtFlows(ctx context.Context, topics []topicReply) (liveFigures, []liveTopic) {
+	names := namesOf(topics)
+	answers, replicas := d.acks.peers.ask(ctx, peerQuestion{Topics: names})
+	flows := make([]flow, len(answers))
+	for i := range answers {
+		flows[i] = answers[i].All
+	}
+	all := mergeFlows(flows)
+	figures := liveFigures{
+		Replicas: replicas, Answered: len(answers), In: all.in, Out: all.out, Finished: all.finished,
+		LateP50: all.late.percentile(0.5), LateP99: all.late.percentile(0.99),
 	}
 	list := make([]liveTopic, len(topics))
-	for i, t := range topics {
-		list[i] = liveTopic{topicReply: t}
+	for at, t := range topics {
+		for i := range answers {
+			flows[i] = answers[i].Topics[at]
+		}
+		sum := mergeFlows(flows)
+		list[at] = liveTopic{topicReply: t, LateP50: sum.late.percentile(0.5), LateP99: sum.late.percentile(0.99)}
+		if sum.known {
+			list[at].In, list[at].Out = &sum.in, &sum.out
+		}
 	}
-	return list, nil
+	return figures, list
 }
 
+func namesOf(topics []topicReply) []string {
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = t.Topic
+	}
+	return names
+}
+
+// readTopics gives the topics of a view.
 func (d *dashboard) readTopics(ctx context.Context, v *view) ([]topicReply, error) {
 	began := d.now()
 	if !v.listed.due(began) {
@@ -201,9 +244,6 @@ func (d *dashboard) readTopics(ctx context.Context, v *view) ([]topicReply, erro
 	if err != nil {
 		return nil, err
 	}
-	v.names, v.next = make([]string, len(page.Topics)), page.Cursor
-	for i, t := range page.Topics {
-		v.names[i] = t.Topic
-	}
+	v.names, v.next = namesOf(page.Topics), page.Cursor
 	return page.Topics, nil
 }
