@@ -128,14 +128,16 @@ func (d *dashboard) look(v *view) ([]byte, error) {
 	e.Health.Ready, e.Health.Lines = judge(d.health.ready, d.concerns.lines)
 	var err error
 	e.Stats, e.Redis, err = d.lookAtAll(ctx)
-	topics, errTopics := d.readTopics(ctx, v)
+	var topics []topicReply
+	if err == nil {
+		topics, err = d.readTopics(ctx, v)
+	}
 	figures, listed := d.lookAtFlows(d.admin.ctx, topics)
 	e.Figures = figures
-	if errTopics == nil {
+	if err == nil {
 		e.Topics, e.Cursor = listed, &v.next
-	}
-	if err = errors.Join(err, errTopics); err != nil {
-		e.Error = unconfirmedReading(err)
+	} else {
+		e.Error = notRead(err)
 	}
 	data, err := json.Marshal(e, json.Deterministic(true))
 	if err == nil {
@@ -144,8 +146,8 @@ func (d *dashboard) look(v *view) ([]byte, error) {
 	return data, err
 }
 
-// unconfirmedReading says why something could not be read.
-func unconfirmedReading(err error) string {
+// notRead says why something could not be read.
+func notRead(err error) string {
 	if away := (*delay.UnavailableError)(nil); errors.As(err, &away) {
 		return "redis does not answer: " + away.Cause.Error()
 	}
