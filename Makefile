@@ -3,8 +3,10 @@
 GO           ?= go
 GOLANGCI     := v2.15.0
 GOVULNCHECK  := v1.9.0
+NATSCLI      := v0.5.1
 TOOLS        := $(CURDIR)/.tools
 LINTER       ?= $(TOOLS)/golangci-lint-$(GOLANGCI)/golangci-lint
+NATS         := $(TOOLS)/nats-$(NATSCLI)/nats
 FUZZTIME     ?= 10s
 BENCHTIME    ?= 1s
 SOAK         ?= 10m
@@ -13,7 +15,7 @@ FROM         ?= HEAD~1
 VERSION      := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test soak redis beanstalkd upgrade lint vuln fuzz bench compare clean
+.PHONY: help build run demo test soak redis curl nats beanstalkd upgrade lint vuln fuzz bench compare clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,27 +33,40 @@ demo: build ## a round trip through a bridge of its own in a temporary folder
 	bin/dqbridge dev --exit --nats-addr 127.0.0.1:0 --http-addr 127.0.0.1:0 --dir "$$dir"
 
 # One package after the other (-p 1): many tests have servers and processes of their own, and a small machine has two cores.
-test: redis ## run the whole suite, with the race detector
+test: redis curl nats ## run the whole suite, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 12m -p 1 ./...
 
 # Without the race detector, which would leave half of the rate. -soak.seed N makes the faults of an earlier run again.
 soak: redis ## break one thing after the other under load for SOAK, at SOAKRATE jobs a second
 	$(GO) test ./internal/whole -run '^TestSoak$$' -v -count=1 -timeout 0 -soak $(SOAK) -soak.rate $(SOAKRATE) $(SOAKFLAGS)
 
-# RUNLEVEL=1 keeps Debian from starting the server it installs: the tests start their own.
-redis:
-	@if command -v redis-server >/dev/null; then exit 0; fi; \
+# $(call install,PROGRAM,APT,OTHERS) installs a program that is missing; its package has one name for apt and one for others.
+# RUNLEVEL=1 keeps Debian from starting a server it installs: the tests start their own.
+define install
+	@if command -v $(1) >/dev/null; then exit 0; fi; \
 	root=''; if [ "$$(id -u)" != 0 ]; then root='sudo -n'; fi; \
 	if command -v apt-get >/dev/null; then \
 		$$root apt-get update -qq && \
-		$$root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; \
-	elif command -v apk >/dev/null; then $$root apk add --no-cache redis; \
-	elif command -v dnf >/dev/null; then $$root dnf install -y -q redis; \
-	elif command -v brew >/dev/null; then brew install redis; \
+		$$root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); \
+	elif command -v apk >/dev/null; then $$root apk add --no-cache $(3); \
+	elif command -v dnf >/dev/null; then $$root dnf install -y -q $(3); \
+	elif command -v brew >/dev/null; then brew install $(3); \
 	fi </dev/null >&2 || true; \
-	if ! command -v redis-server >/dev/null; then \
-		echo 'No redis-server, and it could not be installed. All tests are run; those that need it will fail and say so.' >&2; \
+	if ! command -v $(1) >/dev/null; then \
+		echo 'No $(1), and it could not be installed. All is run; what needs it will fail and say so.' >&2; \
 	fi
+endef
+
+redis:
+	$(call install,redis-server,redis-server,redis)
+
+curl:
+	$(call install,curl,curl,curl)
+
+nats: $(NATS)
+
+$(NATS):
+	GOBIN=$(@D) $(GO) install github.com/nats-io/natscli/nats@$(NATSCLI)
 
 # The test is the one of the suite, with the binary of an earlier commit in place of the made-up next version.
 upgrade: redis ## upgrade from commit FROM and back under load
@@ -61,10 +76,7 @@ upgrade: redis ## upgrade from commit FROM and back under load
 	$(GO) test ./internal/whole -count=1 -v -run '^TestRollingUpgrade$$' -old "$$dir/dqbridge"
 
 beanstalkd:
-	@if command -v beanstalkd >/dev/null; then exit 0; fi; \
-	root=''; if [ "$$(id -u)" != 0 ]; then root='sudo -n'; fi; \
-	$$root apt-get update -qq && \
-	$$root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends beanstalkd </dev/null >&2
+	$(call install,beanstalkd,beanstalkd,beanstalkd)
 
 lint: $(LINTER) ## run golangci-lint as CI does (the first time builds it: some minutes)
 	$(LINTER) run --timeout 15m ./...

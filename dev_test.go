@@ -2,7 +2,6 @@ package main
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -11,17 +10,6 @@ import (
 
 	"github.com/dqbridge/dqbridge/internal/testenv"
 )
-
-// devArgs are a dev beside all others: its own directory, with a path that a socket can have, and free ports.
-func devArgs(t *testing.T, more ...string) (string, []string) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "dqdev") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir, append([]string{"dev", "--dir", dir, "--nats-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, more...)
-}
 
 func redisRuns(dir string) bool {
 	conn, err := net.Dial("unix", filepath.Join(dir, "redis.sock"))
@@ -34,7 +22,7 @@ func redisRuns(dir string) bool {
 
 func TestDevShowsTheDemonstration(t *testing.T) {
 	t.Parallel()
-	dir, args := devArgs(t, "--exit")
+	dir, args := testenv.DevArgs(t, "--exit")
 	p := testenv.Start(t, nil, args...)
 	p.WaitFor("All as promised", 30*time.Second)
 	if code := p.Wait(30 * time.Second); code != 0 {
@@ -48,7 +36,7 @@ func TestDevShowsTheDemonstration(t *testing.T) {
 // Where pushes come through a stream, the same holds.
 func TestDevWithAPushStream(t *testing.T) {
 	t.Parallel()
-	_, args := devArgs(t, "--exit")
+	_, args := testenv.DevArgs(t, "--exit")
 	p := testenv.Start(t, []string{"DQ_PUSH_STREAM=PUSHES"}, args...)
 	p.WaitFor("All as promised", 30*time.Second)
 	if code := p.Wait(30 * time.Second); code != 0 {
@@ -58,7 +46,7 @@ func TestDevWithAPushStream(t *testing.T) {
 
 func TestDevInMemory(t *testing.T) {
 	t.Parallel()
-	_, args := devArgs(t, "--exit")
+	_, args := testenv.DevArgs(t, "--exit")
 	p := testenv.Start(t, []string{"PATH="}, args...)
 	p.WaitFor("nothing survives the end", 30*time.Second)
 	p.WaitFor("All as promised", 30*time.Second)
@@ -69,7 +57,7 @@ func TestDevInMemory(t *testing.T) {
 
 func TestDevServesUntilInterrupted(t *testing.T) {
 	t.Parallel()
-	dir, args := devArgs(t)
+	dir, args := testenv.DevArgs(t)
 	p := testenv.Start(t, []string{"DQ_PREFIX=other.one"}, args...)
 	p.WaitFor("Ctrl-C ends it", 30*time.Second)
 	p.Signal(syscall.SIGINT)
@@ -87,7 +75,7 @@ func TestDevInterruptedInTheDemonstration(t *testing.T) {
 		more []string
 		code int
 	}{{nil, 0}, {[]string{"--exit"}, 1}} {
-		_, args := devArgs(t, test.more...)
+		_, args := testenv.DevArgs(t, test.more...)
 		p := testenv.Start(t, nil, args...)
 		p.WaitFor("pushed", 30*time.Second)
 		p.Term()
@@ -99,7 +87,7 @@ func TestDevInterruptedInTheDemonstration(t *testing.T) {
 
 func TestDevIsKilledAndStartsAgain(t *testing.T) {
 	t.Parallel()
-	dir, args := devArgs(t)
+	dir, args := testenv.DevArgs(t)
 	p := testenv.Start(t, nil, args...)
 	p.WaitFor("pushed", 30*time.Second)
 	if !redisRuns(dir) {
@@ -114,7 +102,7 @@ func TestDevIsKilledAndStartsAgain(t *testing.T) {
 
 func TestDevNoticesThatRedisEnded(t *testing.T) {
 	t.Parallel()
-	dir, args := devArgs(t)
+	dir, args := testenv.DevArgs(t)
 	p := testenv.Start(t, []string{"DQ_SHUTDOWN_TIMEOUT=1s"}, args...)
 	p.WaitFor("pushed", 30*time.Second)
 	conn, err := net.Dial("unix", filepath.Join(dir, "redis.sock"))

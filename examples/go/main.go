@@ -191,7 +191,7 @@ func debounce(ctx context.Context, nc *nats.Conn) error {
 		return err
 	}
 	for n := 1; n <= 3; n++ {
-		j := job{ID: "debounce-go", Topic: topic, Delay: "1s", OnDuplicate: "replace", Body: json.RawMessage(strconv.Itoa(n))}
+		j := job{ID: "debounce-go", Topic: topic, Delay: "2s", OnDuplicate: "replace", Body: json.RawMessage(strconv.Itoa(n))}
 		if err = push(ctx, nc, j); err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ const commands = {
     const topic = "example.debounce.node";
     const sub = nc.subscribe(`dq.ready.${topic}`, { queue: "workers" });
     for (const n of [1, 2, 3]) {
-      await push(nc, { id: "debounce-node", topic, delay: "1s", on_duplicate: "replace", body: n });
+      await push(nc, { id: "debounce-node", topic, delay: "2s", on_duplicate: "replace", body: n });
     }
     for await (const msg of sub) {
       show(msg);

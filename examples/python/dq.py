@@ -95,7 +95,7 @@ async def cmd_debounce(nc):
     topic = "example.debounce.python"
     sub = await nc.subscribe(f"dq.ready.{topic}", queue="workers")
     for n in (1, 2, 3):
-        job = {"id": "debounce-python", "topic": topic, "delay": "1s", "on_duplicate": "replace", "body": n}
+        job = {"id": "debounce-python", "topic": topic, "delay": "2s", "on_duplicate": "replace", "body": n}
         await push(nc, job)
     msg = await sub.next_msg(timeout=10)
     show(msg)
@@ -120,14 +120,15 @@ async def main(args):
     if not args or args[0] not in COMMANDS:
         print("usage: python3 dq.py push | work [N] | nak | debounce | pull", file=sys.stderr)
         return 2
-    nc = await nats.connect(os.environ.get("NATS_URL", "nats://127.0.0.1:4222"))
     try:
-        await COMMANDS[args[0]](nc, *args[1:])
+        nc = await nats.connect(os.environ.get("NATS_URL", "nats://127.0.0.1:4222"))
+        try:
+            await COMMANDS[args[0]](nc, *args[1:])
+        finally:
+            await nc.drain()
     except (Refused, nats.errors.Error) as err:
         print(err, file=sys.stderr)
         return 1
-    finally:
-        await nc.drain()
     return 0
 
 

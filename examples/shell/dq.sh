@@ -22,7 +22,7 @@ ask() {
 # All who say the same --queue share the jobs; without a group each would get every job.
 worker() {
 	nats reply "$1" --queue workers ${2:+--count "$2"} --command "sh '$0' job" ||
-		[ -n "$2" ] # the nats command (0.5.0) ends with code 1 when it has reached its count
+		[ -n "$2" ] # the nats command (0.5.1) ends with code 1 when it has reached its count
 }
 
 case ${1:-help} in
@@ -51,7 +51,7 @@ nak)
 	;;
 debounce)
 	for n in 1 2 3; do
-		ask dq.push '{"topic":"example.debounce.shell","id":"debounce-shell","delay":"1s","on_duplicate":"replace","body":'$n'}'
+		ask dq.push '{"topic":"example.debounce.shell","id":"debounce-shell","delay":"2s","on_duplicate":"replace","body":'$n'}'
 	done
 	worker dq.ready.example.debounce.shell 1
 	;;

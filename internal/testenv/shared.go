@@ -157,13 +157,13 @@ func (s *sharedThings) buildVariant(version string, change map[string]func(text 
 
 // writeOverlay writes changed sources and the file that tells go build of them.
 func writeOverlay(dir string, change map[string]func(text string) string) (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	root, err := moduleRoot()
 	if err != nil {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
 	replace := make(map[string]string)
 	for name, changed := range change {
-		source := filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(name))
+		source := filepath.Join(root, filepath.FromSlash(name))
 		before, readErr := os.ReadFile(source)
 		if readErr != nil {
 			return "", readErr
