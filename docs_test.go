@@ -41,3 +41,22 @@ func TestFaultsNameTheirTests(t *testing.T) {
 		}
 	}
 }
+
+// Each alert has a section in docs/operations.md that says what to do, which its runbook link finds; and no section is left
+// of an alert that is gone.
+func TestOperationsTellOfEachAlert(t *testing.T) {
+	t.Parallel()
+	rules, page := read(t, "docs/alerts.yml"), read(t, "docs/operations.md")
+	alerts := matches(`(?m)^ *- alert: (\w+)$`, rules)
+	_, section, _ := strings.Cut(page, "\n## Alerts\n")
+	if headings := matches(`(?m)^### (\w+)$`, section); !slices.Equal(slices.Sorted(slices.Values(alerts)), slices.Sorted(slices.Values(headings))) {
+		t.Errorf("the alerts are\n%q\nand the page tells of\n%q", alerts, headings)
+	}
+	var links []string
+	for _, alert := range alerts {
+		links = append(links, strings.ToLower(alert))
+	}
+	if found := matches(`docs/operations\.md#(\w+)`, rules); !slices.Equal(found, links) {
+		t.Errorf("the runbook links are\n%q, want\n%q", found, links)
+	}
+}
