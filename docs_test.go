@@ -60,3 +60,25 @@ func TestOperationsTellOfEachAlert(t *testing.T) {
 		t.Errorf("the runbook links are\n%q, want\n%q", found, links)
 	}
 }
+
+// Every source that docs/architecture.md names exists.
+func TestArchitectureNamesItsFiles(t *testing.T) {
+	t.Parallel()
+	names := matches("`([\\w*./-]+\\.(?:go|lua|yml|svg))`", read(t, "docs/architecture.md"))
+	if len(names) < 50 {
+		t.Errorf("only %d files are named", len(names))
+	}
+	for _, name := range names {
+		var found []string
+		for _, folder := range []string{".", "*", "internal/*", "delay/scripts"} {
+			files, err := filepath.Glob(filepath.Join(folder, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, files...)
+		}
+		if len(found) == 0 {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
