@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -66,7 +68,7 @@ func TestDependenciesAreListed(t *testing.T) {
 				continue
 			}
 			goJSON(t, dir, &m, "list", "-m", "-json", m.Path)
-			if found := licenceOf(t, m.Dir); rows[m.Path] != "" && found != rows[m.Path] {
+			if found := licenceOf(t, filepath.Join(m.Dir, "LICEN[CS]E*")); rows[m.Path] != "" && found != rows[m.Path] {
 				t.Errorf("docs/dependencies.md says %s has the licence %s, its file looks like %s", m.Path, rows[m.Path], found)
 			}
 		}
@@ -78,12 +80,55 @@ func TestDependenciesAreListed(t *testing.T) {
 	}
 }
 
+// TestVendoredFilesAreListed: docs/dependencies.md has the files that the dashboard took from npm, with their hashes, and
+// their packages with the licence that lies beside them.
+func TestVendoredFilesAreListed(t *testing.T) {
+	t.Parallel()
+	const vendor, licence = "bridge/dashboard/vendor", ".LICENSE"
+	page, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes, licences := make(map[string]string), make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([\\w.]+)` \\| ([0-9a-f]{64}) \\|$").FindAllStringSubmatch(string(page), -1) {
+		hashes[row[1]] = row[2]
+	}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\w+) \d+\.\d+\.\d+ \| ([\w.-]+) \|`).FindAllStringSubmatch(string(page), -1) {
+		licences[row[1]] = row[2]
+	}
+	files, err := os.ReadDir(vendor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		path := filepath.Join(vendor, file.Name())
+		if name, found := strings.CutSuffix(strings.ToLower(file.Name()), strings.ToLower(licence)); found {
+			if is := licenceOf(t, path); is != licences[name] {
+				t.Errorf("docs/dependencies.md says %s has the licence %q, its file looks like %s", name, licences[name], is)
+			}
+			delete(licences, name)
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(data); hashes[file.Name()] != hex.EncodeToString(sum[:]) {
+			t.Errorf("docs/dependencies.md says %s has the hash %q, it has %x", file.Name(), hashes[file.Name()], sum)
+		}
+		delete(hashes, file.Name())
+	}
+	if len(hashes)+len(licences) > 0 {
+		t.Errorf("docs/dependencies.md lists what is not in %s: %v %v", vendor, hashes, licences)
+	}
+}
+
 // licenceOf knows the licences in use by words that only their texts have.
-func licenceOf(t *testing.T, dir string) string {
+func licenceOf(t *testing.T, pattern string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "LICEN[CS]E*"))
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no licence in %s: %v", dir, err)
+		t.Fatalf("no licence in %s: %v", pattern, err)
 	}
 	data, err := os.ReadFile(files[0])
 	if err != nil {
