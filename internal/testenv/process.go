@@ -17,22 +17,24 @@ import (
 type Process struct {
 	t              testing.TB
 	process        *child.Process
-	stdout, stderr output
+	stdout, stderr Output
 }
 
-// output collects what a process writes; the process's own goroutine writes while tests read.
-type output struct {
+// Output collects what a process or a log writes, while tests read.
+type Output struct {
 	mu   sync.Mutex
 	data bytes.Buffer
 }
 
-func (o *output) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.data.Write(p)
 }
 
-func (o *output) String() string {
+// String is all that was written so far.
+func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.data.String()
