@@ -99,6 +99,7 @@ func (r *replicas) adopt(slot int, slots []delay.Slot) error {
 	}
 	r.own, r.slot = sub, slot
 	r.acks.dispatcher.rename(owner{slot, r.process}.String())
+	r.queue.SetLane(slot)
 	return nil
 }
 

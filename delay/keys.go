@@ -1,10 +1,6 @@
 package delay
 
-import (
-	"encoding/hex"
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // bucketKeys are the keys of one bucket. They carry one hash tag, so a script of the bucket touches one cluster slot.
 type bucketKeys struct {
@@ -80,46 +76,4 @@ func hashed[T string | []byte](h uint32, text T) uint32 {
 		h = (h ^ uint32(text[i])) * 16777619
 	}
 	return h
-}
-
-const (
-	uuidLen = 36
-	// packedMark begins an id that is kept as the 16 bytes of its UUID; no id that a user may choose begins with it.
-	packedMark = "\x01"
-	packedLen  = 1 + 16
-)
-
-// packID gives the form in which an id is kept: a canonical UUID as its bytes, which saves 40 bytes of Redis's memory
-// a job, any other id as it is.
-func packID(id string) string {
-	if len(id) != uuidLen || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' || strings.ToLower(id) != id {
-		return id
-	}
-	var digits [32]byte
-	copy(digits[0:], id[0:8])
-	copy(digits[8:], id[9:13])
-	copy(digits[12:], id[14:18])
-	copy(digits[16:], id[19:23])
-	copy(digits[20:], id[24:36])
-	var packed [packedLen]byte
-	packed[0] = packedMark[0]
-	if _, err := hex.Decode(packed[1:], digits[:]); err != nil {
-		return id
-	}
-	return string(packed[:])
-}
-
-func unpackID(stored string) string {
-	if len(stored) != packedLen || !strings.HasPrefix(stored, packedMark) {
-		return stored
-	}
-	var id [uuidLen]byte
-	for i, part := range [][2]int{{0, 4}, {4, 6}, {6, 8}, {8, 10}, {10, 16}} {
-		at := part[0]*2 + i
-		hex.Encode(id[at:], []byte(stored[1+part[0]:1+part[1]]))
-		if end := at + (part[1]-part[0])*2; end < uuidLen {
-			id[end] = '-'
-		}
-	}
-	return string(id[:])
 }

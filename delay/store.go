@@ -29,8 +29,8 @@ type Store struct {
 	// waitReplicas is how many replicas of Redis must hold a push before it counts; 0: none.
 	waitReplicas int
 	id           string
-	// named counts the ids that were made.
-	named atomic.Uint64
+	// named counts the ids that were made, from a random number on; lane is in each of them (naming.go).
+	named, lane atomic.Uint64
 	// cluster follows redirections; it is idle on one Redis.
 	cluster cluster
 	// shift is added to Redis's clock; only tests set it.
