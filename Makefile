@@ -15,7 +15,7 @@ FROM         ?= HEAD~1
 VERSION      := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test soak redis curl nats chromium beanstalkd upgrade lint vuln fuzz bench compare clean
+.PHONY: help build run demo test soak redis curl nats chromium prometheus beanstalkd upgrade lint vuln fuzz bench compare clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,7 +33,7 @@ demo: build ## a round trip through a bridge of its own in a temporary folder
 	bin/dqbridge dev --exit --nats-addr 127.0.0.1:0 --http-addr 127.0.0.1:0 --dir "$$dir"
 
 # One package after the other (-p 1): many tests have servers and processes of their own, and a small machine has two cores.
-test: redis curl nats chromium ## run the whole suite, with the race detector
+test: redis curl nats chromium prometheus ## run the whole suite, with the race detector
 	cd internal/manifests && $(GO) test -count=1 ./...
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 12m -p 1 ./...
 
@@ -71,6 +71,12 @@ $(NATS):
 
 chromium:
 	$(call install,chromium,chromium,chromium)
+
+# With promtool, for the queries of docs/. TESTS_WITHOUT=prometheus leaves the tests out that need it.
+prometheus:
+ifeq ($(findstring prometheus,$(TESTS_WITHOUT)),)
+	$(call install,promtool,prometheus,prometheus)
+endif
 
 # The test is the one of the suite, with the binary of an earlier commit in place of the made-up next version.
 upgrade: redis ## upgrade from commit FROM and back under load

@@ -160,7 +160,7 @@ func (a *acks) settle(verb delay.Verb, ack delay.Ack, urgency delay.Urgency, don
 			a.events.finished(ack.ID, r.Topic)
 		}
 		if e.Code == http.StatusOK {
-			a.metrics.settled(verb)
+			a.metrics.verbs.of(verb).Inc()
 		}
 		done(e)
 	})
@@ -178,15 +178,15 @@ func settleEnvelope(verb delay.Verb, ack *delay.Ack, r delay.Settled) envelope {
 	case r.Err == nil:
 		return envelope{Code: http.StatusOK, Data: newStateReply(ack.ID, r)}
 	case errors.Is(r.Err, delay.ErrNotFound):
-		return envelope{Code: http.StatusNotFound, Message: "id " + excerpt(ack.ID) + ": no such job"}
+		return envelope{Code: http.StatusNotFound, Message: "id " + excerpt(ack.ID) + ": no such job", Reason: reasonNotFound}
 	case errors.Is(r.Err, delay.ErrOldAttempt), errors.Is(r.Err, delay.ErrState), errors.Is(r.Err, delay.ErrOtherPush):
 		text := "id " + excerpt(ack.ID) + ": " + r.Err.Error()
 		if r.State != delay.Unknown {
 			text += ", the job is " + string(r.State)
 		}
-		return envelope{Code: http.StatusConflict, Message: text}
+		return envelope{Code: http.StatusConflict, Message: text, Reason: reasonOf(r.Err)}
 	}
-	return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(r.Err), Data: idReply{ack.ID}}
+	return unavailable(r.Err, idReply{ack.ID})
 }
 
 type finishReply struct {

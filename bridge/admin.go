@@ -112,7 +112,7 @@ func (a *admin) carryOut(do adminDo, data []byte, done func(envelope)) {
 	select {
 	case a.slots <- struct{}{}:
 	default:
-		done(envelope{Code: http.StatusServiceUnavailable, Message: "too many admin requests at once"})
+		done(envelope{Code: http.StatusServiceUnavailable, Message: "too many admin requests at once", Reason: reasonBusy})
 		return
 	}
 	a.mu.Lock()
@@ -202,13 +202,13 @@ func pageLimit(limit *int) (int, *fault) {
 func failed(id string, state delay.State, err error) envelope {
 	switch {
 	case errors.Is(err, delay.ErrNotFound):
-		return envelope{Code: http.StatusNotFound, Message: "id " + excerpt(id) + ": no such job"}
+		return envelope{Code: http.StatusNotFound, Message: "id " + excerpt(id) + ": no such job", Reason: reasonNotFound}
 	case errors.Is(err, delay.ErrState):
-		return envelope{Code: http.StatusConflict, Message: "id " + excerpt(id) + ": the job is " + string(state)}
+		return envelope{Code: http.StatusConflict, Message: "id " + excerpt(id) + ": the job is " + string(state), Reason: reasonState}
 	case errors.Is(err, delay.ErrTooFar):
-		return badShape("at", "is later than the longest delay from now").envelope()
+		return tooFar().envelope()
 	}
-	return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(err)}
+	return unavailable(err, nil)
 }
 
 type idRequest struct {

@@ -180,7 +180,7 @@ func (a *admin) kickTopic(ctx context.Context, topic string, limit *int) envelop
 		return kicked < left, nil
 	})
 	if err != nil {
-		return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(err), Data: kickReply{kicked}}
+		return unavailable(err, kickReply{kicked})
 	}
 	return envelope{Code: http.StatusOK, Data: kickReply{kicked}}
 }
@@ -227,7 +227,7 @@ func (a *admin) purge(ctx context.Context, data []byte) envelope {
 	}
 	purged, err := a.purgeState(ctx, r.Topic, state)
 	if err != nil {
-		return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(err), Data: purgeReply{purged}}
+		return unavailable(err, purgeReply{purged})
 	}
 	return envelope{Code: http.StatusOK, Data: purgeReply{purged}}
 }

@@ -43,7 +43,7 @@ func (a *answers) refuse(q question, f *fault) {
 		a.reply(q, f.envelope(), -1, nil)
 		return
 	}
-	a.metrics.rejected(f.Code)
+	a.metrics.rejected(f.Code, f.Reason)
 	data, err := f.envelope().encode()
 	if err == nil {
 		err = r.Error(strconv.Itoa(f.Code), f.Message, data)
@@ -57,7 +57,7 @@ func (a *answers) refuse(q question, f *fault) {
 // that it is about, with the element's own bytes; -1: the whole.
 func (a *answers) reply(q question, e envelope, index int, element []byte) {
 	if e.Code >= http.StatusBadRequest {
-		a.metrics.rejected(e.Code)
+		a.metrics.rejected(e.Code, e.Reason)
 	}
 	if q.Reply() == "" {
 		if e.Code >= http.StatusBadRequest {
@@ -114,7 +114,7 @@ func (a *answers) fit(e envelope) ([]byte, error) {
 // unconfirmed answers an ack that is not confirmed in the form in which NATS says that nobody answers, with the reason
 // in the headers: a client's AckSync takes every other answer for a confirmation.
 func (a *answers) unconfirmed(q question, e envelope) {
-	a.metrics.rejected(e.Code)
+	a.metrics.rejected(e.Code, e.Reason)
 	msg := &nats.Msg{Subject: q.Reply(), Header: nats.Header{
 		"Status": {strconv.Itoa(e.Code)}, headerServiceErrorCode: {strconv.Itoa(e.Code)}, headerServiceError: {e.Message},
 	}}

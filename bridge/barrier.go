@@ -137,6 +137,7 @@ func (d *dispatcher) sort(b *batch) ([]*flight, []*flight, []*flight) {
 		case fateSettled:
 			settled = append(settled, f)
 		case fateBack:
+			f.why = f.returnedFor(denied)
 			back = append(back, f)
 		case fateAwaits:
 			d.awaiting[f.key] = f
@@ -263,7 +264,22 @@ func (d *dispatcher) giveBack(ctx context.Context, flights []*flight) {
 		d.ready(f.key.bucket, f.topic.name)
 	}
 	d.endAll(flights)
-	d.metrics.returned.Add(float64(len(flights)))
+	for _, f := range flights {
+		d.metrics.returned.of(f.why).Inc()
+	}
+}
+
+// returnedFor gives the reason for which a delivery goes back. The caller holds mu.
+func (f *flight) returnedFor(denied bool) string {
+	switch {
+	case denied:
+		return returnedDenied
+	case f.refused:
+		return returnedStream
+	case f.silent:
+		return returnedNobody
+	}
+	return returnedLost
 }
 
 func (d *dispatcher) endAll(flights []*flight) {

@@ -86,13 +86,12 @@ type Bridge struct {
 func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge {
 	b := &Bridge{options: o, link: link, subjects: subjects{o.Prefix}, log: log, now: o.Now}
 	b.found = rate.NewLimiter(rate.Every(10*time.Second), 10)
+	b.metrics = newMetrics(o.Version, o.Now, log)
 	b.queue = delay.NewQueue(store, sink{b}, delay.QueueOptions{
-		Tick: o.Tick, DeadRetention: o.DeadRetention, DeadMax: o.DeadMax, Now: o.Now,
+		Tick: o.Tick, DeadRetention: o.DeadRetention, DeadMax: o.DeadMax, Now: o.Now, Meter: b.metrics.scripts,
 	})
 	b.health = &health{queue: b.queue, link: link, now: o.Now, log: log}
 	b.concerns = newConcerns(b.queue, o.Now, log)
-	b.metrics = newMetrics(b.queue, b.health, log)
-	b.metrics.registry.MustRegister(b.concerns.collectors()...)
 	b.events = &events{link: link, subjects: b.subjects, now: o.Now}
 	b.answers = &answers{
 		link: link, subjects: b.subjects, metrics: b.metrics, log: log, loud: rate.NewLimiter(rate.Every(time.Second), 1),
@@ -117,6 +116,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
 	b.acks.peers = newPeers(b)
 	b.admin = newAdmin(b, bounds)
+	b.metrics.watch(b)
 	b.http = &httpServer{
 		addr: o.HTTPAddr, token: o.HTTPToken, profiles: o.Profiles, health: b.health, concerns: b.concerns,
 		metrics: b.metrics, web: newWeb(b), dashboard: newDashboard(b), log: log,
@@ -152,13 +152,18 @@ func (s sink) Died(job delay.DeadJob) {
 	s.b.events.died(&job)
 }
 
+func (s sink) RanOut(leases, ttrs int) {
+	s.b.metrics.leasesRunOut.Add(float64(leases))
+	s.b.metrics.ttrsRunOut.Add(float64(ttrs))
+}
+
 func (s sink) Orphans(bucket, n int) {
 	s.b.metrics.orphans.Add(float64(n))
 	s.b.log.Warn().Int("bucket", bucket).Int("ids", n).Msg("ids without a record are dropped")
 }
 
 func (s sink) Found(f delay.Finding) {
-	s.b.metrics.findings.WithLabelValues(f.Kind).Inc()
+	s.b.metrics.found.of(f.Kind).Inc()
 	// What cannot be mended is found again each round.
 	if !f.Mended && !s.b.found.Allow() {
 		return
@@ -168,8 +173,8 @@ func (s sink) Found(f delay.Finding) {
 }
 
 func (s sink) Dropped(old, over int) {
-	s.b.metrics.dropped.WithLabelValues("age").Add(float64(old))
-	s.b.metrics.dropped.WithLabelValues("number").Add(float64(over))
+	s.b.metrics.dropped.of("age").Add(float64(old))
+	s.b.metrics.dropped.of("number").Add(float64(over))
 	s.b.log.Warn().Int("old", old).Int("over", over).Msg("dead jobs are dropped")
 }
 

@@ -32,7 +32,9 @@ type concerns struct {
 	now   func() time.Time
 	log   zerolog.Logger
 	kinds *prometheus.GaugeVec
-	jumps *prometheus.CounterVec
+	// used and most are the memory of the fullest server.
+	used, most prometheus.Gauge
+	jumps      *prometheus.CounterVec
 
 	mu    sync.Mutex
 	redis []delay.Concern
@@ -42,21 +44,30 @@ type concerns struct {
 }
 
 func newConcerns(queue *delay.Queue, now func() time.Time, log zerolog.Logger) *concerns {
-	return &concerns{
+	memory := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: metricPrefix + "redis_memory_" + name, Help: help})
+	}
+	c := &concerns{
 		queue: queue, now: now, log: log,
 		kinds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dqbridge_redis_concerns", Help: "1 for each thing about Redis that endangers jobs, by kind.",
+			Name: metricPrefix + "redis_concerns", Help: "1 for each thing about Redis that endangers jobs, by kind.",
 		}, []string{"kind"}),
+		used: memory("used_bytes", "Memory that Redis uses, of a Cluster the server that is nearest to its limit."),
+		most: memory("max_bytes", "Memory that this server may use; 0: there is no limit."),
 		jumps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dqbridge_redis_clock_jumps_total", Help: "Jumps of Redis's clock against the replica's own, by direction.",
+			Name: metricPrefix + "redis_clock_jumps_total", Help: "Jumps of Redis's clock against the replica's own, by direction.",
 		}, []string{"direction"}),
 	}
+	for _, direction := range []string{"forward", "back"} {
+		c.jumps.WithLabelValues(direction)
+	}
+	return c
 }
 
 // collectors are the figures that concerns tell.
 func (c *concerns) collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.kinds, c.jumps, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "dqbridge_redis_clock_ahead_seconds",
+	return []prometheus.Collector{c.kinds, c.jumps, c.used, c.most, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: metricPrefix + "redis_clock_ahead_seconds",
 		Help: "How far the store's time is ahead of Redis's clock, which went back.",
 	}, func() float64 { return c.ahead().Seconds() })}
 }
@@ -72,10 +83,12 @@ func (c *concerns) run(ctx context.Context) {
 
 // look asks Redis, and says in the log what is new.
 func (c *concerns) look(ctx context.Context) error {
-	found, err := c.queue.Concerns(ctx)
+	found, memory, err := c.queue.Concerns(ctx)
 	if err != nil {
 		return err
 	}
+	c.used.Set(float64(memory.Used))
+	c.most.Set(float64(memory.Max))
 	c.mu.Lock()
 	before := c.redis
 	c.redis = found

@@ -172,6 +172,7 @@ func (d *dispatcher) deliver(ctx context.Context, r request, owner string) {
 		}
 	}
 	batch := d.open(r, results, leased, owner) //nolint:contextcheck // looks for pops are no part of the round: see calls
+	d.metrics.scripts.batch("reserve", len(batch.flights))
 	if len(batch.flights) > 0 {
 		d.publish(batch)
 		d.batches <- batch

@@ -17,33 +17,36 @@ import (
 type fault struct {
 	Code    int
 	Message string
+	Reason  reason
 }
 
 func (f *fault) Error() string { return f.Message }
 
-func (f *fault) envelope() envelope { return envelope{Code: f.Code, Message: f.Message} }
+func (f *fault) envelope() envelope { return f.as(f.Code) }
 
 // as gives the envelope of a fault under another code.
-func (f *fault) as(code int) envelope { return envelope{Code: code, Message: f.Message} }
+func (f *fault) as(code int) envelope {
+	return envelope{Code: code, Message: f.Message, Reason: f.Reason}
+}
 
 // badInput is for a field that holds something else than what is allowed; held is shown in excerpt.
 func badInput(field, held, allowed string) *fault {
-	return &fault{http.StatusBadRequest, field + " is " + excerpt(held) + ", allowed is " + allowed}
+	return &fault{http.StatusBadRequest, field + " is " + excerpt(held) + ", allowed is " + allowed, reasonValue}
 }
 
 // badRule is for a field whose value breaks a rule; err says which, as delay.CheckID and CheckTopic do.
 func badRule(field, held string, err error) *fault {
-	return &fault{http.StatusBadRequest, field + " " + excerpt(held) + " " + err.Error()}
+	return &fault{http.StatusBadRequest, field + " " + excerpt(held) + " " + err.Error(), reasonValue}
 }
 
 // badShape is for a field or message that is wrong as a whole, whatever it holds.
 func badShape(field, wrong string) *fault {
-	return &fault{http.StatusBadRequest, field + " " + wrong}
+	return &fault{http.StatusBadRequest, field + " " + wrong, reasonMalformed}
 }
 
 // tooLarge is for a field that has more of something than is allowed.
 func tooLarge(field string, held, allowed int, unit string) *fault {
-	return &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("%s has %d %s, allowed are %d", field, held, unit, allowed)}
+	return &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("%s has %d %s, allowed are %d", field, held, unit, allowed), reasonTooLarge}
 }
 
 // excerpt returns the beginning of s, at most about 60 bytes, with all that does not print escaped:
@@ -79,6 +82,8 @@ type envelope struct {
 	Message string
 	// Data is null in most errors. A value with appendJSON writes itself; any other goes through reflection.
 	Data any
+	// Reason is of an error, for the metrics; it is not sent.
+	Reason reason
 }
 
 // jsonAppender is a reply on the way of every job, so it is written without reflection.

@@ -13,17 +13,17 @@ func TestEnvelope(t *testing.T) {
 	due := time.Date(2030, 1, 31, 9, 0, 0, 1_500_000, time.FixedZone("", 3600))
 	for want, e := range map[string]envelope{
 		`{"code":200,"message":"","data":null}`:                {Code: 200},
-		`{"code":400,"message":"a <b> & \"c\" ü","data":null}`: (&fault{400, `a <b> & "c" ü`}).envelope(),
-		`{"code":503,"message":"x","data":{"id":"<&>"}}`:       {503, "x", map[string]string{"id": "<&>"}},
-		`{"code":200,"message":"","data":{"finished":1}}`:      {200, "", map[string]int{"finished": 1}},
+		`{"code":400,"message":"a <b> & \"c\" ü","data":null}`: (&fault{400, `a <b> & "c" ü`, reasonValue}).envelope(),
+		`{"code":503,"message":"x","data":{"id":"<&>"}}`:       {503, "x", map[string]string{"id": "<&>"}, reasonRedis},
+		`{"code":200,"message":"","data":{"finished":1}}`:      {Code: 200, Data: map[string]int{"finished": 1}},
 		`{"code":207,"message":"","data":[{"code":200,"message":"","data":null},{"code":400,"message":"x","data":null}]}`: {
-			207, "", []envelope{{Code: 200}, {Code: 400, Message: "x"}},
+			Code: 207, Data: []envelope{{Code: 200}, {Code: 400, Message: "x"}},
 		},
 		`{"code":200,"message":"","data":{"id":"a<","due_at":"2030-01-31T08:00:00.001Z","duplicate":false}}`: {
-			200, "", pushReply{ID: "a<", DueAt: due},
+			Code: 200, Data: pushReply{ID: "a<", DueAt: due},
 		},
 		`{"code":200,"message":"","data":{"id":"a","due_at":"2030-01-31T08:00:00.001Z","duplicate":true,"replaced":true,"state":"dead"}}`: {
-			200, "", pushReply{ID: "a", DueAt: due, Duplicate: true, Replaced: true, State: "dead"},
+			Code: 200, Data: pushReply{ID: "a", DueAt: due, Duplicate: true, Replaced: true, State: "dead"},
 		},
 	} {
 		got, err := e.encode()

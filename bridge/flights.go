@@ -22,6 +22,8 @@ type flight struct {
 	ttr     time.Duration
 	attempt int
 	due     time.Time
+	// before is how the delivery before it ended; empty: it is the first.
+	before delay.Ending
 	// late is how long after its due time it was published, by Redis's clock.
 	late time.Duration
 	// pop is the pop that waits for it, nil for subscribers; pops take no place in the window.
@@ -29,6 +31,9 @@ type flight struct {
 	// silent: nobody listened. answered: the worker has answered. settling: with a verb that ends the flight, so there is
 	// nothing to confirm.
 	silent, answered, settling bool
+	// refused: a stream that listened said no. why is the reason for which it goes back, see metrics.go.
+	refused bool
+	why     string
 	// dropped: it could not be sent at all.
 	dropped bool
 	// taken: a stream has it. sorted: its batch was decided, so that what is said of it now comes late.
@@ -44,7 +49,7 @@ type flight struct {
 // fly notes a delivery that was reserved.
 func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time) *flight {
 	f := &flight{
-		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, lease: v.Lease, ttr: v.TTR, attempt: v.Attempt, due: v.DueAt,
+		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, lease: v.Lease, ttr: v.TTR, attempt: v.Attempt, before: v.Before, due: v.DueAt,
 		ask: leased.Add(patience), gap: patience, leased: leased,
 	}
 	d.flights[f.key] = f

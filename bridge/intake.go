@@ -79,7 +79,7 @@ func (in *intake) submit(job delay.Job, waits bool, done func(delay.Pushed, enve
 	}
 	in.queue.Submit(job, waits, func(result delay.Pushed) {
 		e := pushEnvelope(&job, result)
-		in.metrics.pushed(job.Topic, e.Code, result.Duplicate)
+		in.metrics.pushed(job.Topic, e.Code, result)
 		done(result, e)
 	})
 }
@@ -92,7 +92,7 @@ func (in *intake) check(p *pushed) *fault {
 	if p.Job.ID == "" {
 		id, err := in.queue.NewID()
 		if err != nil {
-			return &fault{http.StatusServiceUnavailable, err.Error()}
+			return &fault{http.StatusServiceUnavailable, err.Error(), reasonOther}
 		}
 		p.Job.ID = id
 	}
@@ -112,16 +112,26 @@ func pushEnvelope(job *delay.Job, p delay.Pushed) envelope {
 	case p.Err == nil:
 		return envelope{Code: http.StatusOK, Data: reply}
 	case errors.Is(p.Err, delay.ErrTooFar):
-		return badShape("at", "is later than the longest delay from now").envelope()
+		return tooFar().envelope()
 	case errors.Is(p.Err, delay.ErrState):
 		return envelope{
 			Code: http.StatusConflict, Message: "id " + excerpt(job.ID) + ": the job is " + string(p.State) + " and cannot be replaced",
-			Data: idReply{job.ID},
+			Data: idReply{job.ID}, Reason: reasonState,
 		}
 	case errors.Is(p.Err, delay.ErrOtherTopic):
-		return envelope{Code: http.StatusConflict, Message: "id " + excerpt(job.ID) + ": " + p.Err.Error(), Data: reply}
+		return envelope{Code: http.StatusConflict, Message: "id " + excerpt(job.ID) + ": " + p.Err.Error(), Data: reply, Reason: reasonOtherTopic}
 	}
-	return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(p.Err), Data: idReply{job.ID}}
+	return unavailable(p.Err, idReply{job.ID})
+}
+
+// unavailable is the answer where the store did not confirm.
+func unavailable(err error, data any) envelope {
+	return envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(err), Data: data, Reason: reasonOf(err)}
+}
+
+// tooFar is for a job that is due later than is allowed.
+func tooFar() *fault {
+	return &fault{http.StatusBadRequest, "at is later than the longest delay from now", reasonTooFar}
 }
 
 // unconfirmed says why nothing is confirmed, and whether it may have been done all the same.

@@ -58,6 +58,7 @@ type Link struct {
 	denied      map[string]int
 	refusals    int
 	lastRefusal error
+	slow        slowConsumers
 	// told is the error of the connection that the log has last, and toldAt since when.
 	told   string
 	toldAt time.Time
@@ -195,6 +196,9 @@ func (l *Link) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 			event = event.Str("subject", sub.Subject)
 		}
 		event.Msg("nats reports an error")
+	}
+	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil {
+		l.slow.note(sub)
 	}
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return

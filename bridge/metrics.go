@@ -3,7 +3,9 @@ package bridge
 import (
 	"context"
 	"errors"
-	"net/http"
+	"maps"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,14 +20,23 @@ import (
 )
 
 const (
-	// labelledTopics bounds how many topics have a lateness of their own; the rest share otherTopics.
+	// labelledTopics bounds how many topics have figures of their own; the rest share otherTopics.
 	labelledTopics = 200
 	otherTopics    = "_other"
-	// countsFor is how long a reading of the store's counters serves.
-	countsFor = time.Second
+	metricPrefix   = "dqbridge_"
 )
 
-// metrics are the figures of one replica.
+// Why a delivery was taken back.
+const (
+	// returnedNobody: nobody listened. returnedStream: the stream that listened refused it.
+	returnedNobody = "nobody"
+	returnedStream = "stream"
+	// returnedDenied: NATS does not let the bridge publish there. returnedLost: the connection failed meanwhile.
+	returnedDenied = "denied"
+	returnedLost   = "connection"
+)
+
+// metrics are the figures of one replica. What is counted on the way of a job is looked up once, here, and not for each job.
 type metrics struct {
 	registry *prometheus.Registry
 	log      zerolog.Logger
@@ -34,81 +45,143 @@ type metrics struct {
 	// denials bounds how often it is logged that Redis denies something.
 	denials *rate.Limiter
 
-	pushes, duplicates              *prometheus.CounterVec
-	deliveries, redeliveries        prometheus.Counter
-	returned, finished, orphans     prometheus.Counter
-	verbs, rejections, errors, dead *prometheus.CounterVec
-	dropped, findings               *prometheus.CounterVec
-	lateness                        *prometheus.HistogramVec
+	deliveries, finished, orphans  prometheus.Counter
+	leasesRunOut, ttrsRunOut       prometheus.Counter
+	pushes                         choices[int]
+	verbs                          choices[delay.Verb]
+	redeliveries                   choices[delay.Ending]
+	returned, dead, dropped, found choices[string]
+	duplicates                     choices[string]
+	rejections                     map[rejection]prometheus.Counter
+	otherRejections, errors        *prometheus.CounterVec
+	lateness                       *prometheus.HistogramVec
+	scripts                        scriptFigures
 
 	// mu guards the topics that have a label.
 	mu     sync.Mutex
 	topics map[string]bool
 }
 
-func newMetrics(queue *delay.Queue, h *health, log zerolog.Logger) *metrics {
+func newMetrics(version string, now func() time.Time, log zerolog.Logger) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(), log: log, loud: rate.NewLimiter(rate.Every(time.Second), 3), denials: rate.NewLimiter(rate.Every(time.Minute), 1),
-		topics: make(map[string]bool), figures: newFigures(h.now),
+		topics: make(map[string]bool), figures: newFigures(now), rejections: make(map[rejection]prometheus.Counter),
 	}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "dqbridge_" + name, Help: help})
-		m.registry.MustRegister(c)
-		return c
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.deliveries = m.counter("deliveries_total", "Deliveries that are certain.")
+	m.finished = m.counter("finishes_total", "Jobs finished.")
+	m.orphans = m.counter("orphans_total", "Ids without a record that were dropped.")
+	m.leasesRunOut = m.counter("leases_run_out_total", "Leases that were over before it was certain that their job was delivered.")
+	m.ttrsRunOut = m.counter("ttrs_run_out_total", "Deliveries that were not finished within their time to run.")
+	m.pushes = choose(m.vector("pushes_total", "Jobs pushed, by the code of their answer.", "code"), 200, 400, 409, 503)
+	m.duplicates = choose(m.vector("duplicates_total", "Pushes of an id that was stored already, by what became of the stored job.", "outcome"),
+		"kept", "replaced")
+	m.redeliveries = choose(m.vector("redeliveries_total",
+		"Deliveries that are certain and not the first of their job, by how the one before ended.", "reason"),
+		delay.EndedTTR, delay.EndedReleased, delay.EndedReturned)
+	m.returned = choose(m.vector("returned_total", "Deliveries taken back, by reason.", "reason"),
+		returnedNobody, returnedDenied, returnedLost, returnedStream)
+	m.verbs = choose(m.vector("verbs_total", "Verbs of workers that were carried out.", "verb"),
+		delay.VerbFinish, delay.VerbRelease, delay.VerbTouch, delay.VerbBury)
+	m.dead = choose(m.vector("dead_total", "Jobs that died, by reason.", "reason"), "max_attempts", "buried", "expired", "too_large")
+	m.dropped = choose(m.vector("dead_dropped_total", "Dead jobs dropped for their age, or because there were too many.", "limit"), "age", "number")
+	m.found = choose(m.vector("findings_total", "What the sweep of the store met that should not be, by kind.", "kind"),
+		delay.FoundOrphan, delay.FoundDouble, delay.FoundLost, delay.FoundUnknown, delay.FoundStale, delay.FoundInactive,
+		delay.FoundCounter, delay.FoundBusy)
+	m.otherRejections = m.vector("rejections_total", "Requests refused, by the code of their answer and the reason.", "code", "reason")
+	for _, known := range rejections() {
+		m.rejections[known] = m.otherRejections.WithLabelValues(strconv.Itoa(known.code), string(known.reason))
 	}
-	vector := func(name, help, label string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dqbridge_" + name, Help: help}, []string{label})
-		m.registry.MustRegister(c)
-		return c
-	}
-	m.pushes = vector("pushes_total", "Jobs pushed, by the code of their answer.", "code")
-	m.duplicates = vector("duplicates_total", "Pushes of an id that was stored already.", "outcome")
-	m.deliveries = counter("deliveries_total", "Deliveries that are certain.")
-	m.redeliveries = counter("redeliveries_total", "Deliveries that are certain and not the first of their job.")
-	m.returned = counter("returned_total", "Deliveries taken back: nobody listened, or the connection failed.")
-	m.finished = counter("finishes_total", "Jobs finished.")
-	m.orphans = counter("orphans_total", "Ids without a record that were dropped.")
-	m.verbs = vector("verbs_total", "Verbs of workers that were carried out.", "verb")
-	m.rejections = vector("rejections_total", "Requests refused, by the code of their answer.", "code")
-	m.errors = vector("errors_total", "Duties that could not be done and are tried again.", "duty")
-	m.dead = vector("dead_total", "Jobs that died, by reason.", "reason")
-	m.findings = vector("findings_total", "What the sweep of the store met that should not be, by kind.", "kind")
-	m.dropped = vector("dead_dropped_total", "Dead jobs dropped for their age, or because there were too many.", "limit")
-	m.lateness = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "dqbridge_lateness_seconds", Help: "Time from due to delivery of first attempts, by topic.",
-		Buckets:                     []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 600, 3600},
-		NativeHistogramBucketFactor: 1.1,
-	}, []string{"topic"})
-	m.registry.MustRegister(m.lateness, &storeCollector{queue: queue, now: h.now},
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for name, up := range map[string]func() bool{
-		"redis_up": h.redis.Load, "nats_up": h.link.IsConnected,
-	} {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "dqbridge_" + name, Help: "1 where the connection is there.",
-		}, func() float64 {
-			if up() {
-				return 1
-			}
-			return 0
-		}))
-	}
+	m.errors = m.vector("errors_total", "Duties that could not be done and are tried again.", "duty")
+	m.lateness = m.histogram("lateness_seconds", "Time from due to delivery of first attempts, by topic.", "topic",
+		.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 600, 3600)
+	m.scripts = newScriptFigures(m)
+	info := m.gauges("build_info", "1, for what runs here.", "version", "go")
+	info.WithLabelValues(version, runtime.Version()).Set(1)
 	return m
 }
 
-// gauge registers a figure of what only some bridges have.
+func (m *metrics) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *metrics) vector(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
 func (m *metrics) gauge(name, help string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "dqbridge_" + name, Help: help})
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help})
 	m.registry.MustRegister(g)
 	return g
 }
 
-func (m *metrics) pushed(topic string, code int, duplicate bool) {
-	m.pushes.WithLabelValues(strconv.Itoa(code)).Inc()
+func (m *metrics) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, labels)
+	m.registry.MustRegister(g)
+	return g
+}
+
+// reading registers a figure that is read when it is asked for.
+func (m *metrics) reading(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, read))
+}
+
+// total is as reading, for a figure that only grows.
+func (m *metrics) total(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, read))
+}
+
+// histogram has the classic buckets for who scrapes text, and native ones for who scrapes protobuf.
+func (m *metrics) histogram(name, help, label string, buckets ...float64) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: metricPrefix + name, Help: help, Buckets: buckets, NativeHistogramBucketFactor: 1.1,
+	}, []string{label})
+	m.registry.MustRegister(h)
+	return h
+}
+
+// flag is a figure that is 1 or 0.
+func flag(is func() bool) func() float64 {
+	return func() float64 {
+		if is() {
+			return 1
+		}
+		return 0
+	}
+}
+
+// watch registers what the parts of a bridge tell when they are asked.
+func (m *metrics) watch(b *Bridge) {
+	m.registry.MustRegister(&storeFigures{queue: b.queue, up: &b.health.started, now: b.now, prefix: b.options.Prefix},
+		&dispatchFigures{dispatcher: b.dispatcher, metrics: m})
+	m.registry.MustRegister(b.concerns.collectors()...)
+	m.reading("ready", "1 where the replica is ready: it has Redis and NATS, serves, and its tickers run.",
+		flag(func() bool { return b.health.ready() == nil }))
+	m.reading("redis_up", "1 where Redis answers.", flag(b.health.redis.Load))
+	m.reading("nats_up", "1 where NATS is connected.", flag(b.link.IsConnected))
+	m.reading("replicas", "Replicas on this store that live, this one among them.", func() float64 { return float64(len(b.replicas.present())) })
+	m.total("nats_reconnects_total", "Connections to NATS that were made anew.", func() float64 { return float64(b.link.Stats().Reconnects) })
+	m.total("nats_slow_consumer_dropped_total", "Messages that the NATS client dropped since the replica did not keep up.",
+		func() float64 { return float64(b.link.slow.dropped()) })
+	m.total("redis_pool_timeouts_total", "Calls that got no connection to Redis in time.",
+		func() float64 { return float64(b.queue.Pool().Timeouts) })
+	m.reading("redis_connections", "Connections to Redis.", func() float64 { return float64(b.queue.Pool().Open) })
+}
+
+func (m *metrics) pushed(topic string, code int, p delay.Pushed) {
+	m.pushes.of(code).Inc()
 	switch {
-	case duplicate:
-		m.duplicates.WithLabelValues("kept").Inc()
-	case code == http.StatusOK:
+	case p.Duplicate:
+		m.duplicates.of("kept").Inc()
+		return
+	case p.Replaced:
+		m.duplicates.of("replaced").Inc()
+	}
+	if p.Err == nil {
 		m.figures.pushed(topic)
 	}
 }
@@ -118,20 +191,34 @@ func (m *metrics) finish(topic string) {
 	m.figures.finished(topic)
 }
 
-func (m *metrics) rejected(code int) { m.rejections.WithLabelValues(strconv.Itoa(code)).Inc() }
-
-func (m *metrics) settled(verb delay.Verb) { m.verbs.WithLabelValues(string(verb)).Inc() }
+func (m *metrics) rejected(code int, why reason) {
+	if c, known := m.rejections[rejection{code, why}]; known {
+		c.Inc()
+		return
+	}
+	m.otherRejections.WithLabelValues(strconv.Itoa(code), string(reasonOther)).Inc()
+}
 
 func (m *metrics) delivered(flights []*flight, now time.Time) {
+	m.deliveries.Add(float64(len(flights)))
 	for _, f := range flights {
-		m.deliveries.Inc()
 		if f.attempt > 1 {
-			m.redeliveries.Inc()
+			m.redeliveries.of(f.before).Inc()
 			continue
 		}
-		m.lateness.WithLabelValues(m.label(f.topic.name)).Observe(f.late.Seconds())
+		m.latenessOf(f.topic).Observe(f.late.Seconds())
 	}
 	m.figures.delivered(flights, now)
+}
+
+// latenessOf gives the histogram of a topic, or that of all without one.
+func (m *metrics) latenessOf(t *topic) prometheus.Observer {
+	if o := t.lateness.Load(); o != nil {
+		return *o
+	}
+	o := m.lateness.WithLabelValues(m.label(t.name))
+	t.lateness.Store(&o)
+	return o
 }
 
 // label gives the label of a topic: its name, while not too many have one.
@@ -147,10 +234,17 @@ func (m *metrics) label(topic string) string {
 	return topic
 }
 
+// labelled gives the topics that have a label.
+func (m *metrics) labelled() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.topics))
+}
+
 // died counts a dead job. The text behind a reason is the worker's and no label.
 func (m *metrics) died(reason string) {
 	kind, _, _ := strings.Cut(reason, ":")
-	m.dead.WithLabelValues(kind).Inc()
+	m.dead.of(kind).Inc()
 }
 
 // trouble counts a duty that failed and is tried again. Redis being away is told by health; the rest is logged here.
@@ -169,55 +263,5 @@ func (m *metrics) trouble(duty string, err error) {
 	}
 	if m.loud.Allow() {
 		m.log.Warn().Err(err).Str("duty", duty).Msg("duty fails, it is tried again")
-	}
-}
-
-// storeCollector reads the store's counters when the figures are asked for, at most once a second.
-type storeCollector struct {
-	queue *delay.Queue
-	now   func() time.Time
-
-	mu     sync.Mutex
-	read   time.Time
-	counts delay.Counts
-}
-
-// describe gives the descriptions of the jobs by state, and of the last runs of the tickers.
-func (*storeCollector) describe() (*prometheus.Desc, *prometheus.Desc) {
-	return prometheus.NewDesc("dqbridge_jobs", "Stored jobs by state.", []string{"state"}, nil),
-		prometheus.NewDesc("dqbridge_ticker_last_run_timestamp_seconds", "When the ticker of a bucket last did its work.",
-			[]string{"bucket"}, nil)
-}
-
-// Describe implements prometheus.Collector.
-func (c *storeCollector) Describe(ch chan<- *prometheus.Desc) {
-	jobs, ticked := c.describe()
-	ch <- jobs
-	ch <- ticked
-}
-
-// Collect implements prometheus.Collector.
-func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	jobs, ticked := c.describe()
-	for b, p := range c.queue.Pulses() {
-		if !p.Run.IsZero() {
-			ch <- prometheus.MustNewConstMetric(ticked, prometheus.GaugeValue, float64(p.Run.UnixMilli())/1000, strconv.Itoa(b))
-		}
-	}
-	if c.now().Sub(c.read) > countsFor {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a scrape has no context
-		defer cancel()
-		counts, err := c.queue.Counts(ctx)
-		if err != nil {
-			return // redis_up says so; old figures would be a lie
-		}
-		c.counts, c.read = counts, c.now()
-	}
-	for state, n := range map[delay.State]int64{
-		delay.Delayed: c.counts.Delayed, delay.Ready: c.counts.Ready, delay.InFlight: c.counts.InFlight, delay.Dead: c.counts.Dead,
-	} {
-		ch <- prometheus.MustNewConstMetric(jobs, prometheus.GaugeValue, float64(n), string(state))
 	}
 }

@@ -105,13 +105,13 @@ func (b *replica) tryHTTP(ctx context.Context, t *testing.T, method, path, body 
 	return webAnswer{response, string(data)}, err
 }
 
-// metric sums the samples whose name and labels begin with a text, as in `dqbridge_errors_total` or `x{code="400"}`.
+// metric sums the samples of a name that have the given labels, as in `dqbridge_errors_total` or `x{code="400"}`.
 func (b *replica) metric(t *testing.T, sample string) float64 {
 	t.Helper()
 	_, page := b.get(t, "/metrics")
 	var sum float64
 	for line := range strings.Lines(page) {
-		if strings.HasPrefix(line, sample+" ") || strings.HasPrefix(line, sample+"{") {
+		if isSample(line, sample) {
 			var value float64
 			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' '):], &value); err != nil {
 				t.Fatalf("metric %q: %v", line, err)
@@ -120,6 +120,21 @@ func (b *replica) metric(t *testing.T, sample string) float64 {
 		}
 	}
 	return sum
+}
+
+// isSample reports whether a line of metrics is of a name and has all the labels that are given with it.
+func isSample(line, sample string) bool {
+	name, labels, _ := strings.Cut(strings.TrimSuffix(sample, "}"), "{")
+	rest, named := strings.CutPrefix(line, name)
+	if !named || rest[0] != ' ' && rest[0] != '{' {
+		return false
+	}
+	for label := range strings.SplitSeq(labels, ",") {
+		if label != "" && !strings.Contains(rest, "{"+label) && !strings.Contains(rest, ","+label) {
+			return false
+		}
+	}
+	return true
 }
 
 // counts waits until a metric has a value: the store's are read once a second, and a delivery counts when it is certain.

@@ -72,6 +72,7 @@ func (d *dispatcher) leased(offer delay.Offer, asked time.Time, p delay.Promotio
 		d.enqueue(t)
 	}
 	d.mu.Unlock()
+	d.metrics.scripts.batch("promote", len(b.flights))
 	if len(b.flights) > 0 {
 		d.publish(b)
 		d.batches <- b

@@ -48,8 +48,10 @@ type waiter struct {
 }
 
 var (
-	errNoJob   = envelope{Code: http.StatusNotFound, Message: "no job at present"}
-	errLeaving = envelope{Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or does not serve yet"}
+	errNoJob   = envelope{Code: http.StatusNotFound, Message: "no job at present", Reason: reasonNoJob}
+	errLeaving = envelope{
+		Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or does not serve yet", Reason: reasonLeaving,
+	}
 )
 
 // pop lets a pop wait: the next ready job of the topic is handed to it, or it is told that there is none.
@@ -72,10 +74,10 @@ func (d *dispatcher) admit(topic string, w *waiter, wait time.Duration) (*envelo
 	defer d.mu.Unlock()
 	switch {
 	case d.paused[topic]:
-		return &envelope{Code: http.StatusNotFound, Message: "topic is paused"}, false
+		return &envelope{Code: http.StatusNotFound, Message: "topic is paused", Reason: reasonPaused}, false
 	case d.stopped, d.waiting >= maxWaiters:
 		return &envelope{
-			Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or has too many pops",
+			Code: http.StatusServiceUnavailable, Message: "the bridge is shutting down or has too many pops", Reason: reasonBusy,
 		}, false
 	}
 	t := d.topic(topic)
@@ -169,7 +171,7 @@ func (d *dispatcher) look(t *topic) {
 		answer := errNoJob
 		if err != nil {
 			d.metrics.trouble("look for ready jobs", err)
-			answer = envelope{Code: http.StatusServiceUnavailable, Message: unconfirmed(err)}
+			answer = unavailable(err, nil)
 		}
 		for _, w := range d.looked(t, asked, buckets) {
 			w.none(answer)

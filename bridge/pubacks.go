@@ -48,7 +48,7 @@ func (d *dispatcher) told(key flightKey, ack *pubAck) {
 		d.heard(f.topic)
 		d.handOver(f)
 	case !f.sorted:
-		f.silent = true
+		f.silent, f.refused = true, true
 	default:
 		d.silence(f.topic)
 		delete(d.awaiting, key)
@@ -135,6 +135,6 @@ func (d *dispatcher) takeBack(ctx context.Context, flights []*flight) {
 		d.ready(f.key.bucket, f.topic.name)
 	}
 	d.endAll(flights)
-	d.metrics.returned.Add(float64(len(flights)))
+	d.metrics.returned.of(returnedStream).Add(float64(len(flights)))
 	d.expiry.look(d.takeExpiring(flights))
 }

@@ -2,7 +2,10 @@ package bridge
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -13,7 +16,7 @@ const (
 	probeGrid = 100 * time.Millisecond
 )
 
-// topic is what the dispatcher knows of a topic. All fields are guarded by the dispatcher's mutex.
+// topic is what the dispatcher knows of a topic. All fields but lateness are guarded by the dispatcher's mutex.
 type topic struct {
 	name string
 	// hints says for each bucket that it may hold ready jobs: a number that grows with each note, 0 for none.
@@ -45,6 +48,8 @@ type topic struct {
 	used time.Time
 	// next is the bucket that is asked first, so that all get their turn.
 	next int
+	// lateness is where the metrics count it, nil before its first delivery.
+	lateness atomic.Pointer[prometheus.Observer]
 }
 
 func (t *topic) hint(bucket int) {

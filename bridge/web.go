@@ -75,7 +75,7 @@ func whileServing(h *health, next webHandler) http.HandlerFunc {
 func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *fault) {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-		return nil, &fault{http.StatusRequestEntityTooLarge, "payload is too large, allowed are " + strconv.Itoa(limit) + " bytes"}
+		return nil, &fault{http.StatusRequestEntityTooLarge, "payload is too large, allowed are " + strconv.Itoa(limit) + " bytes", reasonTooLarge}
 	}
 	if err != nil {
 		return nil, badShape("payload", "ends too early")

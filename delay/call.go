@@ -16,8 +16,10 @@ type call struct {
 	args   []any
 	// replicas is how many of Redis's replicas must hold what the call wrote.
 	replicas int
-	reply    any
-	err      error
+	// jobs is how many jobs the call is for; 0: that is not known before its answer, or means nothing.
+	jobs  int
+	reply any
+	err   error
 }
 
 // bucketCall begins a call of a bucket's script.
@@ -41,6 +43,9 @@ func perform[R any](ctx context.Context, s *Store, w work[R]) []R {
 
 // send carries out calls in one pipeline for each node and returns the error of the first that has one.
 func (s *Store) send(ctx context.Context, calls ...*call) error {
+	if s.meter != nil {
+		defer s.measure(calls, s.now())
+	}
 	if node, alone := s.client.(*redis.Client); alone {
 		sendTo(ctx, node, calls, false)
 	} else {

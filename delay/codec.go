@@ -33,6 +33,8 @@ type Delivery struct {
 	Push, Token uint64
 	// Attempt is the number of this delivery from 1 within the present budget; Serial the same over all budgets.
 	Attempt, Serial int
+	// Before is how the delivery before this one ended; empty: this is the first within the present budget.
+	Before Ending
 	// PushedAt and DueAt are of the push; a redelivery keeps them.
 	PushedAt, DueAt time.Time
 	// Lease is what Confirm and Return take, but for the TTR.

@@ -21,22 +21,48 @@ type Concern struct {
 	Text  string
 }
 
-// Concerns asks each server that holds jobs. The error is ErrOldServer where one is too old to work with.
-func (s *Store) Concerns(ctx context.Context) ([]Concern, error) {
+// Memory is what a Redis server uses of its memory, bytes.
+type Memory struct {
+	Used int64
+	// Max is where it refuses to take more; 0: there is no limit.
+	Max int64
+}
+
+// fuller gives the one of two servers that is nearer to its limit; one without a limit is farther than any other.
+func fuller(a, b Memory) Memory {
+	switch {
+	case a.Max == 0 && b.Max == 0:
+		return Memory{Used: max(a.Used, b.Used)}
+	case b.Max == 0, a.Max > 0 && float64(a.Used)/float64(a.Max) >= float64(b.Used)/float64(b.Max):
+		return a
+	}
+	return b
+}
+
+// memoryOf reads what a server says of its memory; a field that is not there is 0.
+func memoryOf(info map[string]string) Memory {
+	return Memory{Used: number(info["used_memory"]), Max: number(info["maxmemory"])}
+}
+
+// Concerns asks each server that holds jobs, and gives the memory of the fullest one. The error is ErrOldServer where one
+// is too old to work with.
+func (s *Store) Concerns(ctx context.Context) ([]Concern, Memory, error) {
 	infos, err := s.Infos(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask redis for its settings: %w", err)
+		return nil, Memory{}, fmt.Errorf("ask redis for its settings: %w", err)
 	}
 	var found []Concern
+	var memory Memory
 	for _, info := range infos {
 		concerns, err := concernsOf(info, s.waitReplicas)
 		if err != nil {
-			return nil, fmt.Errorf("ask redis for its settings: %w", err)
+			return nil, Memory{}, fmt.Errorf("ask redis for its settings: %w", err)
 		}
 		found = append(found, concerns...)
+		memory = fuller(memory, memoryOf(info))
 	}
 	slices.SortFunc(found, func(a, b Concern) int { return strings.Compare(a.Kind+a.Text, b.Kind+b.Text) })
-	return slices.Compact(found), nil
+	return slices.Compact(found), memory, nil
 }
 
 // concernsOf judges what a server says of itself; a field that is not there is no concern.

@@ -57,14 +57,14 @@ func TestConcernsOfAServer(t *testing.T) {
 	t.Parallel()
 	redis := testenv.Redis(t)
 	store := NewStore(redis.Client(), StoreOptions{Prefix: testenv.Prefix(t), Buckets: 1})
-	concerns, err := store.Concerns(t.Context())
+	concerns, _, err := store.Concerns(t.Context())
 	if err != nil || len(concerns) != 1 || concerns[0].Kind != "persistence" {
 		t.Errorf("concerns %v, %v", concerns, err)
 	}
 	if err = redis.Client().Do(t.Context(), "acl", "setuser", "default", "-info").Err(); err != nil {
 		t.Fatal(err)
 	}
-	concerns, err = store.Concerns(t.Context())
+	concerns, _, err = store.Concerns(t.Context())
 	if err != nil || len(concerns) != 1 || concerns[0].Kind != "unknown" {
 		t.Errorf("concerns where INFO is forbidden: %v, %v", concerns, err)
 	}

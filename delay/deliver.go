@@ -25,6 +25,8 @@ type Flight struct {
 	Topic  string
 	Bucket int
 	Token  uint64
+	// Certain says that it was confirmed: its TTR ran, not its lease.
+	Certain bool
 }
 
 // DeadJob is a job that is dead, and why.
@@ -207,6 +209,10 @@ func leased(entries []any, bucket int) (Delivery, []any, error) {
 	t := parseTry(value)
 	d := Delivery{
 		Job: Job{ID: unpackID(text(entries[0]))}, Bucket: bucket, Token: t.token, Attempt: t.n - t.base + 1, Serial: t.n + 1,
+		Before: endingOf(t.reason), // a leased job has no reason
+	}
+	if t.reason != "" {
+		value = value[:len(value)-len(t.reason)-1]
 	}
 	entries = entries[3:]
 	if isOutside(record) && len(entries) > 0 {
@@ -265,6 +271,7 @@ func (s *Store) tell(ctx context.Context, sc *script, leases []Lease, add func([
 	calls := make([]*call, len(parts))
 	for p, part := range parts {
 		calls[p] = s.bucketCall(sc, s.BucketOf(leases[part[0]].ID), 3*len(part))
+		calls[p].jobs = len(part)
 		for _, i := range part {
 			calls[p].args = add(calls[p].args, leases[i])
 		}

@@ -68,7 +68,7 @@ func (s *Store) pushCall(jobs []Job, part []int) *call {
 	bucket := s.BucketOf(jobs[part[0]].ID)
 	c := s.bucketCall(pushScript, bucket, 5+2*len(part)) // as many as one run without extras has
 	c.args = append(c.args, s.maxDelay.Milliseconds())
-	c.replicas = s.waitReplicas
+	c.replicas, c.jobs = s.waitReplicas, len(part)
 	streamed := slices.ContainsFunc(part, func(i int) bool { return jobs[i].Origin.Mark != "" })
 	if streamed {
 		c.keys = append(slices.Clone(c.keys), s.buckets[bucket].seen)

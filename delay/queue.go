@@ -15,6 +15,8 @@ type Sink interface {
 	// Ended: a delivery is over, by its TTR, its lease, or a verb.
 	Ended(flight Flight)
 	Died(job DeadJob)
+	// RanOut: so many leases and so many TTRs were over before their deliveries were settled.
+	RanOut(leases, ttrs int)
 	// Orphans: so many ids without a record were dropped from a bucket.
 	Orphans(bucket, n int)
 	// Found: the sweep met something that should not be, and mended it where it could.
@@ -58,12 +60,17 @@ type QueueOptions struct {
 	DeadMax       int
 	// Now is the local clock; only its differences count.
 	Now func() time.Time
+	// Meter hears how long the store's calls take; nil: nobody does.
+	Meter Meter
 }
 
 // NewQueue makes a queue on a store; sink hears what it does. It starts nothing.
 func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 	q := &Queue{Store: store, sink: sink, writer: newWriter(store, o.Now)}
 	q.settler = q.writer
+	if o.Meter != nil {
+		store.watch(o.Meter, o.Now)
+	}
 	if store.waitReplicas > 0 {
 		q.settler = newWriter(store, o.Now)
 	}

@@ -81,6 +81,9 @@ var listedSource string
 //go:embed scripts/purge.lua
 var purgeSource string
 
+//go:embed scripts/oldest.lua
+var oldestSource string
+
 //go:embed scripts/empty.lua
 var emptySource string
 
@@ -128,6 +131,7 @@ var (
 	mendScript       = newScript("mend", preludeSource, mendSource)
 	adjustScript     = newScript("adjust", preludeSource, adjustSource)
 	compactScript    = newScript("compact", preludeSource, compactSource)
+	oldestScript     = newScript("oldest", preludeSource, oldestSource)
 	forgetScript     = newScript("forget", forgetSource)
 	openScript       = newScript("open", openSource)
 	beatScript       = newScript("beat", beatSource)

@@ -97,6 +97,7 @@ func (s *Store) settling(v verb, acks []Ack) work[Settled] {
 	w := work[Settled]{calls: make([]*call, len(parts))}
 	for p, part := range parts {
 		c := s.bucketCall(v.script(), s.BucketOf(acks[part[0]].ID), 5*len(part))
+		c.jobs = len(part)
 		for _, i := range part {
 			c.args = append(c.args, v.args(&acks[i])...)
 		}
@@ -215,7 +216,7 @@ func (t try) String() string {
 }
 
 func (t try) flight(bucket int) Flight {
-	return Flight{Owner: t.owner, Topic: t.topic, Bucket: bucket, Token: t.token}
+	return Flight{Owner: t.owner, Topic: t.topic, Bucket: bucket, Token: t.token, Certain: t.phase == "c"}
 }
 
 func decodeDead(stored, value, record, body string) (DeadJob, error) {

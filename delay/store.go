@@ -33,6 +33,9 @@ type Store struct {
 	named, lane atomic.Uint64
 	// cluster follows redirections; it is idle on one Redis.
 	cluster cluster
+	// meter hears of the calls, whose time is told by now; nil: nobody does.
+	meter Meter
+	now   func() time.Time
 	// shift is added to Redis's clock; only tests set it.
 	shift func() time.Duration
 }

@@ -135,8 +135,15 @@ func (t *ticker) report(p Promotion) {
 	for _, topic := range p.Topics {
 		t.sink.Ready(t.bucket, topic)
 	}
+	ttrs := 0
 	for _, flight := range p.Ended {
+		if flight.Certain {
+			ttrs++
+		}
 		t.sink.Ended(flight)
+	}
+	if len(p.Ended) > 0 {
+		t.sink.RanOut(len(p.Ended)-ttrs, ttrs)
 	}
 	for _, job := range p.Died {
 		t.sink.Died(job)

@@ -6,14 +6,15 @@ local serial, room = 0, 0
 local leases, notes, noted = {}, {}, 0
 
 -- lease notes to write that a job is leased, and puts onto out what its delivery needs: id, value of tries, record, and
--- the body where that is kept beside it.
+-- the body where that is kept beside it. Behind the value of a job that was delivered before within its budget stand a blank
+-- and the phase in which it was found.
 local function lease(id, t, record, beside, owner, deadline, out)
   serial = serial + 1
   local value = t.push .. ' ' .. int(serial) .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. t.topic
   leases[noted + 1], leases[noted + 2], notes[noted + 1], notes[noted + 2] = deadline, id, id, value
   noted = noted + 2
   local at = #out
-  out[at + 1], out[at + 2], out[at + 3] = id, value, record
+  out[at + 1], out[at + 2], out[at + 3] = id, t.n > t.base and value .. ' ' .. t.phase or value, record
   room = room - #record
   if beside then
     out[at + 4] = call('HGET', bodies, id) or ''
