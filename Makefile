@@ -21,8 +21,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The version is stamped here, so git need not be asked again by the go command (which fails on a tree of another owner).
+# grpcnotrace: what sends traces brings gRPC along, and its debug pages would make the linker keep 16 MB that nothing calls.
 build: ## build bin/dqbridge, a static binary
-	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/dqbridge .
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/dqbridge .
 
 run: build ## start a bridge with NATS and Redis of its own, nothing to install
 	bin/dqbridge dev

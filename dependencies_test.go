@@ -123,7 +123,8 @@ func TestVendoredFilesAreListed(t *testing.T) {
 	}
 }
 
-// licenceOf knows the licences in use by words that only their texts have.
+// licenceOf knows the licences in use by words that only their texts have. Behind the licence of the whole may stand those
+// of parts.
 func licenceOf(t *testing.T, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -135,18 +136,17 @@ func licenceOf(t *testing.T, pattern string) string {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(string(data)), " ")
-	switch {
-	case strings.Contains(text, "Mozilla Public License Version 2.0"):
-		return "MPL-2.0"
-	case strings.Contains(text, "Redistribution and use in source and binary forms"):
-		if strings.Contains(text, "Neither the name") {
-			return "BSD-3-Clause"
+	found, first := "unknown", len(text)
+	for words, licence := range map[string]string{
+		"Mozilla Public License Version 2.0": "MPL-2.0", "Redistribution and use in source and binary forms": "BSD-2-Clause",
+		"Apache License": "Apache-2.0", "Permission is hereby granted, free of charge": "MIT",
+	} {
+		if at := strings.Index(text, words); at >= 0 && at < first {
+			found, first = licence, at
 		}
-		return "BSD-2-Clause"
-	case strings.Contains(text, "Apache License"):
-		return "Apache-2.0"
-	case strings.Contains(text, "Permission is hereby granted, free of charge"):
-		return "MIT"
 	}
-	return "unknown"
+	if found == "BSD-2-Clause" && strings.Contains(text, "Neither the name") {
+		return "BSD-3-Clause"
+	}
+	return found
 }

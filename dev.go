@@ -81,7 +81,7 @@ func (d *devRun) run(ctx context.Context, cfg config.Config, log zerolog.Logger)
 	ctx, stop := context.WithCancelCause(ctx)
 	bridge := make(chan error, 1)
 	go func() {
-		bridge <- serve(ctx, cfg, d.env.Now, log)
+		bridge <- serve(ctx, cfg, d.env, log)
 		stop(errBridgeEnded)
 	}()
 	go func() {

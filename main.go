@@ -102,7 +102,7 @@ func newServe(env cli.Env) *cobra.Command {
 			if err != nil {
 				return &cli.UsageError{Err: err}
 			}
-			return serve(cmd.Context(), cfg, env.Now, newLogger(cfg.Log, env.Stderr))
+			return serve(cmd.Context(), cfg, env, newLogger(cfg.Log, env.Stderr))
 		},
 	}
 }

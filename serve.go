@@ -5,13 +5,13 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/dqbridge/dqbridge/bridge"
 	"github.com/dqbridge/dqbridge/config"
 	"github.com/dqbridge/dqbridge/delay"
+	"github.com/dqbridge/dqbridge/internal/cli"
 )
 
 const (
@@ -33,8 +33,8 @@ func paceCollector() {
 	}
 }
 
-// serve runs the bridge until ctx ends; now is the local clock.
-func serve(ctx context.Context, cfg config.Config, now func() time.Time, log zerolog.Logger) error {
+// serve runs the bridge until ctx ends.
+func serve(ctx context.Context, cfg config.Config, env cli.Env, log zerolog.Logger) error {
 	paceCollector()
 	store, err := openStore(cfg, log)
 	if err != nil {
@@ -42,18 +42,25 @@ func serve(ctx context.Context, cfg config.Config, now func() time.Time, log zer
 	}
 	link, err := bridge.Connect(bridge.LinkOptions{
 		URL: cfg.NATS.URL, Creds: cfg.NATS.Creds, NKey: cfg.NATS.NKey, CA: cfg.NATS.CA, Cert: cfg.NATS.Cert, Key: cfg.NATS.Key,
-		Log: log, Now: now,
+		Log: log, Now: env.Now,
 	})
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
+	tracer, sendTraces, err := startTraces(ctx, cfg.ShutdownTimeout+bridge.CommitTimeout, env, log)
+	if err != nil {
+		link.Close()
+		return errors.Join(err, store.Close())
+	}
+	defer sendTraces()
 	log.Info().Str("version", version()).Str("nats", config.Redact(cfg.NATS.URL)).Str("redis", config.Redact(cfg.Redis.URL)).
 		Msg("bridge starts")
 	return bridge.New(link, store, bridge.Options{
 		Prefix: cfg.Prefix, Version: version(), Tick: cfg.Tick, MaxDelay: cfg.MaxDelay, MaxBody: cfg.MaxBody,
 		PushStream: cfg.NATS.PushStream, DefaultTTR: cfg.DefaultTTR, MaxAttempts: cfg.MaxAttempts, MaxInflight: cfg.MaxInflight,
 		DeadRetention: cfg.Dead.Retention, DeadMax: cfg.Dead.Max,
-		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Profiles: cfg.HTTP.Pprof, Now: now,
+		ShutdownTimeout: cfg.ShutdownTimeout, HTTPAddr: cfg.HTTP.Addr, HTTPToken: cfg.HTTP.Token, Profiles: cfg.HTTP.Pprof, Now: env.Now,
+		Tracer: tracer,
 	}, log).Run(ctx)
 }
 

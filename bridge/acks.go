@@ -21,6 +21,7 @@ type acks struct {
 	dispatcher *dispatcher
 	metrics    *metrics
 	events     *events
+	trace      *tracing
 	// peers answers other replicas.
 	peers *peers
 }
@@ -90,7 +91,7 @@ func (a *acks) answer(msg *nats.Msg, s ackSubject) {
 		urgency = delay.Easy
 	}
 	ack := delay.Ack{ID: s.id, Push: s.push, Token: s.token, Delay: v.Delay, HasDelay: v.HasDelay, Reason: burial(v.Reason)}
-	a.settle(verb, ack, urgency, func(e envelope) {
+	a.settle(verb, ack, message{msg}, urgency, func(e envelope) {
 		if e.Code == http.StatusServiceUnavailable && msg.Reply != "" {
 			a.answers.unconfirmed(message{msg}, e)
 			return
@@ -148,13 +149,18 @@ func (a *acks) item(verb delay.Verb, item *settleItem, q question, done func(env
 	ack := delay.Ack{
 		ID: item.ID, Attempt: item.Attempt, Delay: item.Delay, HasDelay: item.HasDelay, Reason: burial(item.Reason),
 	}
-	a.settle(verb, ack, urgencyOf(q), done)
+	a.settle(verb, ack, q, urgencyOf(q), done)
 }
 
 // settle carries out a verb and tells its outcome, once.
-func (a *acks) settle(verb delay.Verb, ack delay.Ack, urgency delay.Urgency, done func(envelope)) {
+func (a *acks) settle(verb delay.Verb, ack delay.Ack, q question, urgency delay.Urgency, done func(envelope)) {
+	var span Span
+	if a.trace != nil {
+		span = a.trace.settle(verb, ack.ID, q, a.dispatcher.traceOf(flightKey{a.queue.BucketOf(ack.ID), ack.Token}))
+	}
 	a.queue.Settle(verb, ack, urgency, func(r delay.Settled) {
 		e := settleEnvelope(verb, &ack, r)
+		a.trace.end(span, r.Topic, e.Code, string(verb))
 		if r.Finished {
 			a.metrics.finish(r.Topic)
 			a.events.finished(ack.ID, r.Topic)

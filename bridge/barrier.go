@@ -112,6 +112,7 @@ func (d *dispatcher) count(flights []*flight) {
 	for _, f := range flights {
 		f.certain = now
 		d.events.delivered(f, now)
+		d.trace.delivered(f)
 	}
 	d.metrics.delivered(flights, now)
 }
@@ -266,6 +267,7 @@ func (d *dispatcher) giveBack(ctx context.Context, flights []*flight) {
 	d.endAll(flights)
 	for _, f := range flights {
 		d.metrics.returned.of(f.why).Inc()
+		d.trace.returned(f, f.why)
 	}
 }
 

@@ -100,7 +100,9 @@ func (d *dispatcher) publish(b *batch) {
 		}
 		b.flights[i].late = b.clock.Add(elapsed).Sub(v.DueAt)
 		ack := d.subjects.ack(b.owner, v.ID, v.Push, v.Token)
-		err := d.send(b.flights[i], v, readyMsg(v, d.subjects.ready(v.Topic), ack, d.msgID(v)))
+		msg := readyMsg(v, d.subjects.ready(v.Topic), ack, d.msgID(v))
+		d.follow(b.flights[i], d.trace.deliver(b, v, msg.Header))
+		err := d.send(b.flights[i], v, msg)
 		if concernsOne(err) {
 			d.undeliverable(b.flights[i], v, err)
 		} else if err != nil {
@@ -160,6 +162,7 @@ func concernsOne(err error) bool {
 func (d *dispatcher) undeliverable(f *flight, v *delay.Delivery, err error) {
 	d.log.Error().Err(err).Str("id", v.ID).Str("topic", v.Topic).Int("bytes", len(v.Body)).Msg("job cannot be delivered, it is dead")
 	d.drop(f)
+	d.trace.returned(f, "too_large")
 	ack := delay.Ack{ID: v.ID, Push: v.Push, Token: v.Token, Reason: "too_large"}
 	d.queue.Settle(delay.VerbBury, ack, delay.Prompt, func(r delay.Settled) {
 		if r.Err != nil {

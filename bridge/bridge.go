@@ -44,13 +44,15 @@ type Options struct {
 	Profiles bool
 	// Now is the local clock. Only its differences count: due times and deadlines are Redis's.
 	Now func() time.Time
+	// Tracer makes spans of the way of jobs; nil: nobody wants them.
+	Tracer Tracer
 }
 
 const (
 	maxBatch     = 1000
 	flushTimeout = time.Second
-	// commitTimeout is how long the end may take beyond the wait for acks.
-	commitTimeout = 2 * time.Second
+	// CommitTimeout is how long the end may take beyond the wait for acks.
+	CommitTimeout = 2 * time.Second
 )
 
 // Bridge is one replica: it joins a store and a NATS system.
@@ -66,6 +68,7 @@ type Bridge struct {
 	health     *health
 	concerns   *concerns
 	events     *events
+	trace      *tracing
 	answers    *answers
 	dispatcher *dispatcher
 	acks       *acks
@@ -92,6 +95,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	})
 	b.health = &health{queue: b.queue, link: link, now: o.Now, log: log}
 	b.concerns = newConcerns(b.queue, o.Now, log)
+	b.trace = newTracing(o)
 	b.events = &events{link: link, subjects: b.subjects, now: o.Now}
 	b.answers = &answers{
 		link: link, subjects: b.subjects, metrics: b.metrics, log: log, loud: rate.NewLimiter(rate.Every(time.Second), 1),
@@ -102,11 +106,11 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	}
 	b.acks = &acks{
 		queue: b.queue, subjects: b.subjects, limits: bounds, answers: b.answers, dispatcher: b.dispatcher,
-		metrics: b.metrics, events: b.events,
+		metrics: b.metrics, events: b.events, trace: b.trace,
 	}
 	b.intake = &intake{
 		queue: b.queue, link: link, subjects: b.subjects, limits: bounds, answers: b.answers, metrics: b.metrics,
-		dispatcher: b.dispatcher,
+		dispatcher: b.dispatcher, trace: b.trace,
 	}
 	if o.PushStream != "" {
 		b.pulls = newStream(b)
@@ -332,7 +336,7 @@ func (b *Bridge) insist(ctx context.Context, duty string, try func() error) erro
 func (b *Bridge) leave(ctx context.Context, stopDispatching, cutOff func()) {
 	// Acks are waited for until the first moment, what was taken is committed until the second; then calls are cut off,
 	// since Redis may be what does not answer.
-	last, stop := context.WithTimeout(ctx, b.options.ShutdownTimeout+commitTimeout)
+	last, stop := context.WithTimeout(ctx, b.options.ShutdownTimeout+CommitTimeout)
 	defer stop()
 	defer context.AfterFunc(last, cutOff)()
 	ctx, cancel := context.WithTimeout(last, b.options.ShutdownTimeout)

@@ -28,6 +28,7 @@ type dispatcher struct {
 	subjects subjects
 	metrics  *metrics
 	events   *events
+	trace    *tracing
 	log      zerolog.Logger
 	now      func() time.Time
 	storeID  string
@@ -86,7 +87,7 @@ type dispatcher struct {
 
 func newDispatcher(b *Bridge) *dispatcher {
 	d := &dispatcher{
-		queue: b.queue, link: b.link, subjects: b.subjects, metrics: b.metrics, events: b.events, log: b.log, now: b.now,
+		queue: b.queue, link: b.link, subjects: b.subjects, metrics: b.metrics, events: b.events, trace: b.trace, log: b.log, now: b.now,
 		buckets: b.queue.Buckets(), window: b.options.MaxInflight, probes: rate.NewLimiter(probesPerSecond, probesPerSecond/10),
 		paused: make(map[string]bool), remote: make(map[string]map[string]time.Time), lookers: make(chan struct{}, maxLookers),
 		died:   sink{b}.Died,

@@ -34,6 +34,8 @@ type flight struct {
 	// refused: a stream that listened said no. why is the reason for which it goes back, see metrics.go.
 	refused bool
 	why     string
+	// trace is nil where the job is not traced.
+	trace *flightTrace
 	// dropped: it could not be sent at all.
 	dropped bool
 	// taken: a stream has it. sorted: its batch was decided, so that what is said of it now comes late.
@@ -132,6 +134,26 @@ func (d *dispatcher) doubtful() []*flight {
 		}
 	}
 	return long
+}
+
+// follow notes what is traced of a flight; nil: nothing is.
+func (d *dispatcher) follow(f *flight, trace *flightTrace) {
+	if trace == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.trace = trace
+}
+
+// traceOf gives what is traced of a flight.
+func (d *dispatcher) traceOf(key flightKey) *flightTrace {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.flights[key]; f != nil {
+		return f.trace
+	}
+	return nil
 }
 
 // noteLanded wakes whoever waits for the flights to end. The caller holds mu.

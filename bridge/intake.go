@@ -20,6 +20,7 @@ type intake struct {
 	metrics  *metrics
 	// dispatcher is told of topics whose jobs may expire.
 	dispatcher *dispatcher
+	trace      *tracing
 }
 
 // handle is called for one message after the other and never waits for Redis.
@@ -77,11 +78,24 @@ func (in *intake) submit(job delay.Job, waits bool, done func(delay.Pushed, enve
 	if job.Expires > 0 {
 		in.dispatcher.expects(job.Topic)
 	}
+	span := in.trace.push(&job)
 	in.queue.Submit(job, waits, func(result delay.Pushed) {
 		e := pushEnvelope(&job, result)
+		in.trace.end(span, "", e.Code, pushOutcome(result))
 		in.metrics.pushed(job.Topic, e.Code, result)
 		done(result, e)
 	})
+}
+
+// pushOutcome is what a good push came to, as a span tells it.
+func pushOutcome(p delay.Pushed) string {
+	switch {
+	case p.Duplicate:
+		return "duplicate"
+	case p.Replaced:
+		return "replaced"
+	}
+	return "stored"
 }
 
 // check does what decoding cannot: it gives the job an id and holds its size against the server's limit.

@@ -135,6 +135,9 @@ func (d *dispatcher) takeBack(ctx context.Context, flights []*flight) {
 		d.ready(f.key.bucket, f.topic.name)
 	}
 	d.endAll(flights)
-	d.metrics.returned.of(returnedStream).Add(float64(len(flights)))
+	for _, f := range flights {
+		d.metrics.returned.of(returnedStream).Inc()
+		d.trace.returned(f, returnedStream)
+	}
 	d.expiry.look(d.takeExpiring(flights))
 }

@@ -154,7 +154,7 @@ func (s *web) push(w http.ResponseWriter, r *http.Request) envelope {
 		return f.envelope()
 	}
 	request := newWebRequest(s.intake.subjects.push(), data)
-	s.intake.take(request, nil)
+	s.intake.take(request, traceHeaders(r.Header))
 	return request.wait(r.Context())
 }
 

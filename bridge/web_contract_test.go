@@ -373,3 +373,20 @@ func TestWebPopsAreBounded(t *testing.T) {
 	r.main.http(t, "POST", "/push", `{"id":"a","topic":"u"}`, asJSON).is(t, 200, "")
 	r.main.http(t, "POST", "/finish?job_id=a", "").is(t, 200, `{"finished":1}`)
 }
+
+// TestWebTraceContext: the trace context of a push over HTTP goes to the delivery, its other headers do not.
+func TestWebTraceContext(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := r.work(t, "t")
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	answer := r.main.http(t, http.MethodPost, "/push", `{"id":"a","topic":"t"}`, "traceparent: "+parent, "tracestate: a=b", "X-Other: c")
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("push: %d %s", answer.StatusCode, answer.text)
+	}
+	d := w.next(t).is(t, "a", 1)
+	if d.Header.Get("traceparent") != parent || d.Header.Get("tracestate") != "a=b" || d.Header.Get("X-Other") != "" {
+		t.Errorf("the delivery has %v", d.Header)
+	}
+	d.finish(t)
+}
