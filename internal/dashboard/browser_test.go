@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,18 +18,17 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/dqbridge/dqbridge/internal/testenv"
 )
 
 // browser is one Chromium for all tests; each has tabs in profiles of their own.
 type browser struct{ ctx context.Context }
 
-// newBrowser starts it. A missing one fails the test: a skipped test would prove nothing.
+// newBrowser starts it.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatalf("no chromium, which `make chromium` installs: %v", err)
-	}
+	path := testenv.Program(t, "chromium", "make chromium installs it")
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(path), chromedp.DisableGPU,
 		// Whatever is not of this machine is not found.

@@ -30,13 +30,27 @@ func NATSCommand(tb testing.TB) string {
 	return filepath.Dir(found[len(found)-1])
 }
 
-// LeaveOut skips the test where TESTS_WITHOUT, names with commas between them, has this one: not everything that tests
-// need can be had everywhere.
+// withoutVariable names programs, with commas between them, whose tests are to be left out. It is for machines where one
+// cannot be had; a program that is missing for no such reason fails the test.
+const withoutVariable = "TESTS_WITHOUT"
+
+// LeaveOut skips the test where the environment asks to do without a program.
 func LeaveOut(tb testing.TB, name string) {
 	tb.Helper()
-	if slices.Contains(strings.Split(os.Getenv("TESTS_WITHOUT"), ","), name) {
-		tb.Skipf("left out: TESTS_WITHOUT names %s", name)
+	if slices.Contains(strings.Split(os.Getenv(withoutVariable), ","), name) {
+		tb.Skipf("left out: %s names %s", withoutVariable, name)
 	}
+}
+
+// Program gives the path of a program that a test needs beside redis-server; hint says how to get it.
+func Program(tb testing.TB, name, hint string) string {
+	tb.Helper()
+	LeaveOut(tb, name)
+	path, err := exec.LookPath(name)
+	if err != nil {
+		tb.Fatalf("this test needs %s in the PATH (%s), or %s=%s: %v", name, hint, withoutVariable, name, err)
+	}
+	return path
 }
 
 func moduleRoot() (string, error) {
