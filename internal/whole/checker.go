@@ -60,7 +60,7 @@ func (h *History) Check(wire time.Duration) Report {
 		r.count(s)
 		r.checkFate(id, s, h.undoes)
 		for i := range s.handovers {
-			r.checkHandover(id, s, i, wire)
+			r.checkHandover(id, s, i, wire, h.undoes)
 		}
 		if len(s.handovers) > 0 {
 			late = append(late, s.handovers[0].at.Sub(s.handovers[0].due))
@@ -98,8 +98,8 @@ func (r *Report) checkFate(id string, s *story, undoes bool) {
 	}
 }
 
-// checkHandover finds what should not have come.
-func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration) {
+// checkHandover finds what should not have come. A store that undoes what it has done may undo the count of attempts.
+func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration, undoes bool) {
 	d := s.handovers[i]
 	for _, due := range []time.Time{s.earliest, s.due, d.due} {
 		if d.at.Before(due) {
@@ -126,9 +126,9 @@ func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration) {
 		})
 	}
 	switch {
-	case d.attempt < 1 || d.attempt < first.attempt:
+	case d.attempt < 1 || d.attempt < first.attempt && !undoes:
 		r.fault(AttemptDown, id, "%d after %d: %s", d.attempt, first.attempt, s)
-	case i > 0 && d.attempt == first.attempt:
+	case i > 0 && d.attempt <= first.attempt:
 		r.Repeated++
 	case i > 0:
 		r.Redelivered++

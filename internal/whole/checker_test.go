@@ -188,6 +188,29 @@ func TestCheckerCounts(t *testing.T) {
 	}
 }
 
+// TestCheckerOfStoresThatUndo: after a failover an unconfirmed job may be gone, and an attempt counted again; nothing else.
+func TestCheckerOfStoresThatUndo(t *testing.T) {
+	t.Parallel()
+	s := newScript()
+	s.push("counted again")
+	s.at(100).Delivered("counted again", 2, s.due(100))
+	s.at(110).Delivered("counted again", 1, s.due(100))
+	s.Finishing("counted again")
+	s.Pushing("gone", s.due(100))
+	s.at(110).Delivered("gone", 1, s.due(100))
+	if report := s.Check(wire); len(report.Faults) != 2 {
+		t.Errorf("faults of a store that keeps all: %v", report.Err())
+	}
+	s.StoreUndoes()
+	if report := s.Check(wire); report.Err() != nil {
+		t.Error(report.Err())
+	}
+	s.at(120).Delivered("counted again", 0, s.due(100))
+	if report := s.Check(wire); len(report.Faults) != 1 {
+		t.Errorf("faults of an attempt 0: %v", report.Err())
+	}
+}
+
 func TestCheckerBoundsItsText(t *testing.T) {
 	t.Parallel()
 	s := newScript()

@@ -20,6 +20,7 @@ func TestCrashPoints(t *testing.T) {
 		"push not stored":                             pushNotStored,
 		"between promote and reserve":                 promoted,
 		"reserved and not published":                  reserved,
+		"leased when due and not published":           leasedWhenDue,
 		"published and not confirmed, left alone":     publishedAndLeft,
 		"published and not confirmed, acked at once":  publishedAndAcked,
 		"published and not confirmed, acked too late": publishedAndAckedLate,
@@ -95,6 +96,26 @@ func reserved(c *crash) {
 	c.workers(1, c.into(out))
 	caught := c.catch(testenv.BeforeReply, "reserve")
 	c.pushAt(time.Now().Add(500*time.Millisecond), 0, "60s")
+	c.await(caught)
+	c.counts(func(s client.Stats) int64 { return s.InFlight }, crashJobs)
+	began := time.Now()
+	c.strike()
+	c.succeed()
+	for _, d := range c.afterLease(out, began) {
+		c.ackSync(d)
+	}
+	c.expect(0, 0)
+}
+
+// The same where the script that found the jobs due has leased them.
+func leasedWhenDue(c *crash) {
+	out := make(chan delivery, crashJobs)
+	c.workers(1, c.into(out))
+	c.strike()
+	c.victim = c.serving(append(c.behind(), "DQ_TICK=1m")...) // its next promotion is that of the jobs
+	c.warm(out)
+	c.pushAt(time.Now().Add(time.Second), 0, "60s")
+	caught := c.catch(testenv.BeforeReply, "promote")
 	c.await(caught)
 	c.counts(func(s client.Stats) int64 { return s.InFlight }, crashJobs)
 	began := time.Now()

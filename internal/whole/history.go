@@ -49,7 +49,7 @@ func NewHistory(now func() time.Time) *History {
 }
 
 // StoreUndoes says that the store may lose its newest changes, as a failover of Redis does: a job that nobody confirmed
-// may vanish after it was delivered.
+// may vanish after it was delivered, and an attempt may be one that was made before.
 func (h *History) StoreUndoes() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

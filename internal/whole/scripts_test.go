@@ -30,9 +30,13 @@ func readScripts(t *testing.T) scripts {
 		return string(data)
 	}
 	prelude := read(filepath.Join(folder, "prelude.lua"))
+	beginnings := []string{"", prelude}
+	for _, shared := range []string{"flight.lua", "back.lua", "lease.lua"} {
+		beginnings = append(beginnings, prelude+read(filepath.Join(folder, shared)))
+	}
 	s := scripts{names: make(map[string]string), sources: make(map[string]string)}
 	for _, file := range files {
-		for _, beginning := range []string{"", prelude, prelude + read(filepath.Join(folder, "flight.lua"))} {
+		for _, beginning := range beginnings {
 			source := beginning + read(file)
 			sha := shaOf(source)
 			s.names[sha], s.sources[sha] = strings.TrimSuffix(filepath.Base(file), ".lua"), source
