@@ -32,6 +32,9 @@ type Fault struct {
 
 // Report is what a run showed.
 type Report struct {
+	// undoes says that the store may lose its newest changes.
+	undoes bool
+
 	Pushed      int // confirmed
 	Unconfirmed int // pushed without a confirmation: these may be stored or not
 	Delivered   int // messages, of all jobs
@@ -53,14 +56,14 @@ type Report struct {
 func (h *History) Check(wire time.Duration) Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var r Report
+	r := Report{undoes: h.undoes}
 	var late []time.Duration
 	for _, id := range slices.Sorted(maps.Keys(h.jobs)) {
 		s := h.jobs[id]
 		r.count(s)
-		r.checkFate(id, s, h.undoes)
+		r.checkFate(id, s)
 		for i := range s.handovers {
-			r.checkHandover(id, s, i, wire, h.undoes)
+			r.checkHandover(id, s, i, wire)
 		}
 		if len(s.handovers) > 0 {
 			late = append(late, s.handovers[0].at.Sub(s.handovers[0].due))
@@ -87,19 +90,19 @@ func (r *Report) count(s *story) {
 
 // checkFate finds what did not come. A job that nobody confirmed need not come at all, but once it was delivered it is
 // stored, and then it must not vanish either, unless the store undoes what it has done.
-func (r *Report) checkFate(id string, s *story, undoes bool) {
+func (r *Report) checkFate(id string, s *story) {
 	switch {
 	case s.earliest.IsZero() && !s.confirmed:
 		r.fault(Stranger, id, "%d deliveries", len(s.handovers))
 	case len(s.handovers) == 0 && s.confirmed:
 		r.fault(Lost, id, "due %s", clock(s.due))
-	case len(s.handovers) > 0 && s.finishing.IsZero() && (s.confirmed || !undoes):
+	case len(s.handovers) > 0 && s.finishing.IsZero() && (s.confirmed || !r.undoes):
 		r.fault(Vanished, id, "%s", s)
 	}
 }
 
 // checkHandover finds what should not have come. A store that undoes what it has done may undo the count of attempts.
-func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration, undoes bool) {
+func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration) {
 	d := s.handovers[i]
 	for _, due := range []time.Time{s.earliest, s.due, d.due} {
 		if d.at.Before(due) {
@@ -125,16 +128,21 @@ func (r *Report) checkHandover(id string, s *story, i int, wire time.Duration, u
 			ID: id, Before: first.at, At: d.at, Repeated: d.attempt == first.attempt, OnWire: onWire, Left: first.left,
 		})
 	}
-	switch {
-	case d.attempt < 1 || d.attempt < first.attempt && !undoes:
-		r.fault(AttemptDown, id, "%d after %d: %s", d.attempt, first.attempt, s)
-	case i > 0 && d.attempt <= first.attempt:
-		r.Repeated++
-	case i > 0:
-		r.Redelivered++
-	}
+	r.checkAttempt(id, s, d, first, i > 0)
 	if !d.due.Equal(first.due) && s.due.IsZero() {
 		r.fault(WrongDue, id, "delivered as due %s, before as %s", clock(d.due), clock(first.due))
+	}
+}
+
+// checkAttempt counts a handover that is not the first, and finds an attempt that is none or was made before.
+func (r *Report) checkAttempt(id string, s *story, d, before handover, again bool) {
+	switch {
+	case d.attempt < 1 || d.attempt < before.attempt && !r.undoes:
+		r.fault(AttemptDown, id, "%d after %d: %s", d.attempt, before.attempt, s)
+	case again && d.attempt <= before.attempt:
+		r.Repeated++
+	case again:
+		r.Redelivered++
 	}
 }
 
