@@ -13,7 +13,7 @@ RUN go mod download
 COPY . .
 ARG TARGETOS TARGETARCH VERSION=dev
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -tags grpcnotrace -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /dqbridge .
+    go build -tags grpcnotrace -buildvcs=false -trimpath -ldflags "-s -w -X main.stamp=$VERSION" -o /dqbridge .
 
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /dqbridge /dqbridge

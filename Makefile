@@ -23,7 +23,7 @@ help: ## list the targets
 # The version is stamped here, so git need not be asked again by the go command (which fails on a tree of another owner).
 # grpcnotrace: what sends traces brings gRPC along, and its debug pages would make the linker keep 16 MB that nothing calls.
 build: ## build bin/dqbridge, a static binary
-	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/dqbridge .
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -buildvcs=false -trimpath -ldflags '-X main.stamp=$(VERSION)' -o bin/dqbridge .
 
 run: build ## start a bridge with NATS and Redis of its own, nothing to install
 	bin/dqbridge dev
@@ -83,7 +83,7 @@ endif
 upgrade: redis ## upgrade from commit FROM and back under load
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	mkdir "$$dir/from"; git archive '$(FROM)' | tar -x -C "$$dir/from"; \
-	(cd "$$dir/from" && CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags "-X main.version=$$(git -C '$(CURDIR)' describe --tags --always '$(FROM)')" -o "$$dir/dqbridge" .); \
+	(cd "$$dir/from" && CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags "-X main.stamp=$$(git -C '$(CURDIR)' describe --tags --always '$(FROM)')" -o "$$dir/dqbridge" .); \
 	$(GO) test ./internal/whole -count=1 -v -run '^TestRollingUpgrade$$' -old "$$dir/dqbridge"
 
 beanstalkd:

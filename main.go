@@ -132,8 +132,15 @@ func newVersion(env cli.Env) *cobra.Command {
 	}
 }
 
-// version is the module's version as Go stamped it at the build: a tag, or one made of the commit.
+// stamp is the version that the linker was told (-X main.stamp=…); empty: none.
+var stamp string
+
+// version is what the linker was told, else the module's version as Go stamped it at the build: a tag, or one made of the
+// commit.
 func version() string {
+	if stamp != "" {
+		return stamp
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +120,20 @@ func TestWhatNext(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
+	}
+}
+
+// TestVersionIsStamped: the version that Makefile and Dockerfile tell the linker is the one that the program tells.
+func TestVersionIsStamped(t *testing.T) {
+	t.Parallel()
+	const flag = "-X main.stamp="
+	for _, file := range []string{"Makefile", "Dockerfile"} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), flag) {
+			t.Errorf("%s does not build with %s (%v)", file, flag, err)
+		}
+	}
+	out, err := exec.Command("go", "run", "-ldflags", flag+"v9.8.7", ".", "version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "dqbridge v9.8.7 ") {
+		t.Errorf("version says %q (%v)", out, err)
 	}
 }

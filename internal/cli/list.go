@@ -72,8 +72,8 @@ type list struct {
 	more  []string // states that have more jobs than were asked for
 }
 
-const listLong = `List stored jobs: those of TOPIC in every state, or in the one state of --state, and of all topics where no TOPIC is
-given. Delayed jobs come by due time, those in flight by the end of their TTR, dead ones by their death; --limit counts
+const listLong = `List stored jobs: those of TOPIC in every state or in the one of --state; without TOPIC those of all topics in the state
+of --state. Delayed jobs come by due time, those in flight by the end of their TTR, dead ones by their death; --limit counts
 for each state. On a terminal moments are shown by how far they are away.`
 
 func newList(env Env) *cobra.Command {

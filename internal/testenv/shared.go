@@ -145,7 +145,7 @@ func (s *sharedThings) buildVariant(version string, change map[string]func(text 
 		return "", err
 	}
 	path := filepath.Join(dir, "dqbridge")
-	if err := goBuild(path, "-overlay", overlay, "-ldflags", "-X main.version="+version); err != nil {
+	if err := goBuild(path, "-overlay", overlay, "-ldflags", "-X main.stamp="+version); err != nil {
 		return "", err
 	}
 	if s.variants == nil {
