@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
@@ -102,27 +103,19 @@ func newMetrics(version string, now func() time.Time, log zerolog.Logger) *metri
 }
 
 func (m *metrics) counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
-	m.registry.MustRegister(c)
-	return c
+	return promauto.With(m.registry).NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
 }
 
 func (m *metrics) vector(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
-	m.registry.MustRegister(c)
-	return c
+	return promauto.With(m.registry).NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
 }
 
 func (m *metrics) gauge(name, help string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help})
-	m.registry.MustRegister(g)
-	return g
+	return promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help})
 }
 
 func (m *metrics) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, labels)
-	m.registry.MustRegister(g)
-	return g
+	return promauto.With(m.registry).NewGaugeVec(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, labels)
 }
 
 // reading registers a figure that is read when it is asked for.
