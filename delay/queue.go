@@ -77,7 +77,7 @@ func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 	q.retention = &retention{store: store, sink: sink, age: o.DeadRetention, most: o.DeadMax}
 	for b := range store.Buckets() {
 		q.tickers = append(q.tickers, &ticker{
-			bucket: b, store: store, sink: sink, tick: o.Tick, now: o.Now, wake: make(chan struct{}, 1),
+			bucket: b, store: store, sink: sink, tick: o.Tick, now: o.Now,
 			sweep: newSweep(store, b, sink),
 		})
 	}

@@ -29,11 +29,10 @@ type ticker struct {
 	tick   time.Duration
 	now    func() time.Time
 
-	// due is the earliest moment it was told to wake, zero for none.
-	mu  sync.Mutex
-	due time.Time
-	// wake has room for one note that due is earlier than before.
-	wake chan struct{}
+	// due is the earliest moment it was told to wake, zero for none; the alarm, nil while it does not run, is set for it.
+	mu    sync.Mutex
+	due   time.Time
+	alarm alarm
 	// lastRun is when a promote last came back well, lastTurn when the loop last went round; ns since 1970.
 	lastRun, lastTurn atomic.Int64
 	// ahead is how far the bucket's time is ahead of Redis's clock, ns.
@@ -49,27 +48,35 @@ type ticker struct {
 
 // wakeIn makes the ticker run after d at the latest. It never blocks.
 func (t *ticker) wakeIn(d time.Duration) {
-	if d > t.tick {
-		return
-	}
-	at := t.now().Add(d)
-	t.mu.Lock()
-	earlier := t.due.IsZero() || at.Before(t.due)
-	if earlier {
-		t.due = at
-	}
-	t.mu.Unlock()
-	if earlier {
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
+	if d <= t.tick {
+		t.sleepFor(d)
 	}
 }
 
+// sleepFor sets the alarm to d from now, where it is not set for an earlier moment.
+func (t *ticker) sleepFor(d time.Duration) {
+	at := t.now().Add(d)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.alarm != nil && (t.due.IsZero() || at.Before(t.due)) {
+		t.due = at
+		t.alarm.set(d)
+	}
+}
+
+// switchAlarm gives the ticker an alarm, or takes it away.
+func (t *ticker) switchAlarm(a alarm) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.alarm = a
+}
+
 func (t *ticker) run(ctx context.Context) {
-	timer := time.NewTimer(rand.N(t.tick))
-	defer timer.Stop()
+	a := newAlarm()
+	defer a.close()
+	t.switchAlarm(a)
+	defer t.switchAlarm(nil)
+	defer context.AfterFunc(ctx, func() { a.set(0) })()
 	pause := time.Duration(0)
 	for {
 		t.lastTurn.Store(t.now().UnixNano())
@@ -87,9 +94,11 @@ func (t *ticker) run(ctx context.Context) {
 		default:
 			pause = 0
 		}
-		if !t.sleep(ctx, timer, next) {
+		t.sleepFor(next)
+		if ctx.Err() != nil {
 			return
 		}
+		a.wait()
 	}
 }
 
@@ -201,30 +210,4 @@ func (t *ticker) compact(ctx context.Context, topics []string) error {
 		}
 	}
 	return nil
-}
-
-// sleep waits for d, an earlier moment that it is told, or the end; it reports whether to go on.
-func (t *ticker) sleep(ctx context.Context, timer *time.Timer, d time.Duration) bool {
-	wakeAt := t.now().Add(d)
-	for {
-		t.mu.Lock()
-		if t.due.IsZero() || wakeAt.Before(t.due) {
-			t.due = wakeAt
-		} else {
-			wakeAt = t.due
-		}
-		t.mu.Unlock()
-		left := wakeAt.Sub(t.now())
-		if left <= 0 {
-			return ctx.Err() == nil
-		}
-		timer.Reset(left)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return true
-		case <-t.wake:
-		}
-	}
 }

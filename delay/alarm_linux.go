@@ -1,0 +1,46 @@
+package delay
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelAlarm is an alarm by a timer of the kernel that the runtime's poller watches. The runtime's own timers are up to a
+// ms late in a process that is idle, which wakes up twice for each: what it tells epoll_wait is cut to whole ms, and
+// rounded up below one (runtime/netpoll_epoll.go).
+type kernelAlarm struct {
+	file *os.File
+	fd   syscall.RawConn
+}
+
+// newAlarm gives the runtime's timers where the kernel has none to give.
+func newAlarm() alarm {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return newTimerAlarm()
+	}
+	a := kernelAlarm{file: os.NewFile(uintptr(fd), "timer")}
+	if a.fd, err = a.file.SyscallConn(); err == nil {
+		err = a.file.SetReadDeadline(time.Time{}) // works only where the poller watches it
+	}
+	if err != nil {
+		a.close()
+		return newTimerAlarm()
+	}
+	return a
+}
+
+func (a kernelAlarm) set(d time.Duration) {
+	at := &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(d, 1)))} // 0 would stop it
+	_ = a.fd.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, at, nil) })
+}
+
+func (a kernelAlarm) wait() {
+	var times [8]byte
+	_, _ = a.file.Read(times[:])
+}
+
+func (a kernelAlarm) close() { _ = a.file.Close() }

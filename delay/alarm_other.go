@@ -1,0 +1,5 @@
+//go:build !linux
+
+package delay
+
+func newAlarm() alarm { return newTimerAlarm() }
