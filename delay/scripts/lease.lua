@@ -27,6 +27,13 @@ local function commit_leases()
   if noted == 0 then return end
   call('HSET', clock, 'seq', int(serial))
   call('ZADD', running, unpack(leases))
-  call('HSET', tries, unpack(notes))
+  if noted < 32 then
+    call('HSET', tries, unpack(notes))
+  else
+    -- Redis keeps a hash of up to 512 short values as a list that it goes through for each field; one of over 64 bytes
+    -- makes it a table, for as long as it has entries.
+    call('HSET', tries, '', string.rep('-', 65), unpack(notes))
+    call('HDEL', tries, '')
+  end
   leases, notes, noted = {}, {}, 0
 end
