@@ -15,7 +15,7 @@ const (
 	// offeredTopics is how many topics offer room: those that deliver now; each costs every promotion two arguments.
 	offeredTopics = 8
 	// offeredJobs is how many jobs of a topic one promotion leases.
-	offeredJobs = 32
+	offeredJobs = 128
 	// offeredFor is how long a topic offers room after its last delivery.
 	offeredFor = 10 * time.Second
 )

@@ -14,8 +14,8 @@ const (
 	LeaseTime = 5 * time.Second
 	// reserveBytes bounds the records that one reserve script sends.
 	reserveBytes = 256 << 10
-	// promoteBatch is how many jobs one promote script makes ready.
-	promoteBatch = 256
+	// promoteBatch is how many jobs one promote script makes ready, offeredBatch where it may lease them.
+	promoteBatch, offeredBatch = 256, 128
 )
 
 // Flight is a delivery that was out: whose it was and which.
@@ -63,11 +63,20 @@ type Offer struct {
 	Topics []Want
 }
 
+// batch is how many jobs a promotion takes. What it does not lease goes into a list, and then nothing of the topic is
+// leased until that is empty.
+func (o Offer) batch() int {
+	if len(o.Topics) > 0 {
+		return offeredBatch
+	}
+	return promoteBatch
+}
+
 // Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time. Jobs of topics that
 // are offered are leased instead, where none of their topic is ready already. Jobs of paused topics do not expire meanwhile.
 func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []string) (Promotion, error) {
 	c := s.bucketCall(promoteScript, bucket, 5+2*len(offer.Topics)+len(paused))
-	c.args = append(c.args, promoteBatch, offer.Owner, LeaseTime.Milliseconds(), reserveBytes, len(offer.Topics))
+	c.args = append(c.args, offer.batch(), offer.Owner, LeaseTime.Milliseconds(), reserveBytes, len(offer.Topics))
 	for _, w := range offer.Topics {
 		c.args = append(c.args, w.Topic, w.N)
 	}

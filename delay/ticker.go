@@ -16,8 +16,9 @@ const (
 	staleSlack    = 1000
 	compactBlocks = 50
 	maxPause      = time.Second
-	// backlogPause, for each bucket there is, is the pause between two batches of a backlog: all buckets together promote up
-	// to 64,000 jobs a second, more than is delivered, and leave Redis to the deliveries and to what becomes due meanwhile.
+	// backlogPause, for each bucket there is, is the pause between two batches of a backlog, shorter for smaller ones: all
+	// buckets together promote up to 64,000 jobs a second, more than is delivered, and leave Redis to the deliveries and to
+	// what becomes due meanwhile.
 	backlogPause = 4 * time.Millisecond
 )
 
@@ -42,8 +43,6 @@ type ticker struct {
 	nextLook time.Time
 	sweep    *sweep
 	clock    clockWatch
-	// backlog says that the last batch was full.
-	backlog bool
 }
 
 // wakeIn makes the ticker run after d at the latest. It never blocks.
@@ -105,10 +104,7 @@ func (t *ticker) run(ctx context.Context) {
 // promote makes ready what is due, a batch of it, and gives how long to sleep.
 func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	asked := t.now()
-	var offer Offer
-	if !t.backlog {
-		offer = t.sink.Offer(t.bucket)
-	}
+	offer := t.sink.Offer(t.bucket)
 	p, err := t.store.Promote(ctx, t.bucket, offer, t.sink.Paused())
 	if len(offer.Topics) > 0 {
 		t.sink.Leased(t.bucket, offer, asked, p)
@@ -118,7 +114,6 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	}
 	answered := t.now()
 	t.lastRun.Store(answered.UnixNano())
-	t.backlog = p.More
 	t.ahead.Store(int64(p.Ahead))
 	if by := t.clock.look(asked, answered, p.Clock, p.Ahead); by != 0 {
 		t.sink.Jumped(t.bucket, by)
@@ -132,7 +127,7 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	}
 	longest := t.tick - rand.N(t.tick/10)
 	if p.More {
-		longest = min(longest, backlogPause*time.Duration(t.store.Buckets()))
+		longest = min(longest, backlogPause*time.Duration(t.store.Buckets()*offer.batch()/promoteBatch))
 	}
 	if p.Next >= 0 && p.Next < longest {
 		return p.Next, nil
