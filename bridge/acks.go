@@ -213,7 +213,7 @@ type stateReply struct {
 
 func newStateReply(id string, r delay.Settled) stateReply {
 	reply := stateReply{ID: id, State: r.State}
-	at := r.At.UTC().Format(timeFormat)
+	at := formatTime(r.At)
 	switch r.State {
 	case delay.InFlight:
 		reply.Deadline = at

@@ -293,7 +293,7 @@ func (a *admin) move(ctx context.Context, id string, wait time.Duration, at time
 	if err != nil {
 		return failed(id, r.State, err)
 	}
-	return envelope{Code: http.StatusOK, Data: stateReply{ID: id, State: r.State, DueAt: r.DueAt.UTC().Format(timeFormat)}}
+	return envelope{Code: http.StatusOK, Data: stateReply{ID: id, State: r.State, DueAt: formatTime(r.DueAt)}}
 }
 
 func (a *admin) pause(ctx context.Context, data []byte) envelope {

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"encoding/base64"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,7 +35,7 @@ type jobReply struct {
 
 // newJobReply shows a job, with its body where that is not larger than room.
 func newJobReply(job *delay.Stored, room int) jobReply {
-	moment := func(t time.Time) string { return t.UTC().Format(timeFormat) }
+	moment := formatTime
 	r := jobReply{
 		ID: job.ID, Topic: job.Topic, State: job.State, Attempt: job.Attempts, DueAt: moment(job.DueAt), FirstDueAt: moment(job.DueAt),
 		PushedAt: moment(job.PushedAt), Delay: appendSeconds(nil, job.Delay), TTR: appendSeconds(nil, job.TTR),

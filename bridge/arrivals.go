@@ -152,7 +152,8 @@ func (in *arrivals) job(a *arrival, index int, p *pushed) {
 
 // submit gives a job to the queue; pause is the one before it is tried again.
 func (in *arrivals) submit(a *arrival, index int, p *pushed, pause time.Duration) {
-	in.intake.submit(p.Job, true, func(r delay.Pushed, e envelope) {
+	job := p.Job // each try has a trace of its own
+	in.intake.submit(&job, true, func(r delay.Pushed, e envelope) {
 		switch {
 		case e.Code == http.StatusServiceUnavailable:
 			in.retry(a, func() { in.submit(a, index, p, min(2*pause, lastRetry)) }, pause)

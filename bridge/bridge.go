@@ -135,7 +135,7 @@ func newReplicas(b *Bridge) *replicas {
 	}
 	return &replicas{
 		queue: b.queue, link: b.link, subjects: b.subjects, acks: b.acks, metrics: b.metrics, log: b.log,
-		process: processName(), about: fmt.Sprintf("%s %s %s", host, b.options.Version, b.now().UTC().Format(timeFormat)),
+		process: processName(), about: fmt.Sprintf("%s %s %s", host, b.options.Version, formatTime(b.now())),
 		covered: make(map[int]*nats.Subscription), revived: make(map[int]bool), noted: make(map[string][]byte),
 		wake: make(chan struct{}, 1),
 	}

@@ -147,7 +147,7 @@ func (c *concerns) lines() []string {
 	}
 	if !c.jumped.IsZero() && c.now().Sub(c.jumped) < jumpTold {
 		lines = append(lines, fmt.Sprintf("error: the clock of redis jumped by %v at %s", c.jump.Round(time.Millisecond),
-			c.jumped.UTC().Format(timeFormat)))
+			formatTime(c.jumped)))
 	}
 	c.mu.Unlock()
 	if ahead := c.ahead(); ahead > aheadTold {

@@ -22,44 +22,49 @@ type events struct {
 	// mu guards the samples of the present second.
 	mu     sync.Mutex
 	second int64
-	sent   map[string]int
+	sent   map[advisory]int
 }
 
-// sample reports whether one more advisory on a subject goes out in this second.
-func (e *events) sample(subject string) bool {
+// advisory is a kind of them, of one topic.
+type advisory struct{ what, topic string }
+
+// sample reports whether one more advisory of a kind goes out in this second.
+func (e *events) sample(a advisory) bool {
+	second := e.now().Unix()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if second := e.now().Unix(); second != e.second {
+	if second != e.second {
 		e.second = second
-		e.sent = make(map[string]int)
+		e.sent = make(map[advisory]int)
 	}
-	e.sent[subject]++
-	return e.sent[subject] <= eventsPerSecond
+	n := e.sent[a]
+	if n < eventsPerSecond {
+		e.sent[a] = n + 1
+	}
+	return n < eventsPerSecond
 }
 
 func (e *events) delivered(f *flight, at time.Time) {
-	subject := e.subjects.event("delivered." + f.topic.name)
-	if !e.sample(subject) {
+	if !e.sample(advisory{"delivered", f.topic.name}) {
 		return
 	}
 	data := appendString([]byte(`{"id":`), f.id)
 	data = appendString(append(data, `,"topic":`...), f.topic.name)
 	data = strconv.AppendInt(append(data, `,"attempt":`...), int64(f.attempt), 10)
-	data = f.due.UTC().AppendFormat(append(data, `,"due_at":"`...), timeFormat)
-	data = at.UTC().AppendFormat(append(data, `","delivered_at":"`...), timeFormat)
+	data = appendTime(append(data, `,"due_at":"`...), f.due)
+	data = appendTime(append(data, `","delivered_at":"`...), at)
 	data = append(data, `","lateness":`...)
 	data = strconv.AppendFloat(data, f.late.Seconds(), 'f', 4, 64)
-	_ = e.link.Publish(subject, append(data, '}')) // an advisory may be lost
+	_ = e.link.Publish(e.subjects.event("delivered."+f.topic.name), append(data, '}')) // an advisory may be lost
 }
 
 func (e *events) finished(id, topic string) {
-	subject := e.subjects.event("finished." + topic)
-	if topic == "" || !e.sample(subject) {
+	if topic == "" || !e.sample(advisory{"finished", topic}) {
 		return
 	}
 	data := appendString([]byte(`{"id":`), id)
 	data = appendString(append(data, `,"topic":`...), topic)
-	_ = e.link.Publish(subject, append(data, '}')) // an advisory may be lost
+	_ = e.link.Publish(e.subjects.event("finished."+topic), append(data, '}')) // an advisory may be lost
 }
 
 // died announces a dead job: the job as a worker would get it, with the reason.
@@ -70,7 +75,7 @@ func (e *events) died(job *delay.DeadJob) {
 	} {
 		msg.Header[name] = []string{value}
 	}
-	msg.Data = readyPayload(&job.Delivery, job.DueAt.UTC().Format(timeFormat))
+	msg.Data = readyPayload(&job.Delivery, formatTime(job.DueAt))
 	truncate(msg, e.link.MaxPayload())
 	_ = e.link.PublishMsg(msg) // an advisory may be lost
 }

@@ -158,7 +158,7 @@ func (r pushReply) appendJSON(dst []byte) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = appendString(dst, r.ID)
 	dst = append(dst, `,"due_at":"`...)
-	dst = r.DueAt.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
+	dst = appendTime(dst, r.DueAt)
 	dst = append(dst, `","duplicate":`...)
 	dst = strconv.AppendBool(dst, r.Duplicate)
 	if r.Replaced {

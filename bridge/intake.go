@@ -43,7 +43,7 @@ func (in *intake) take(r question, header nats.Header) {
 	case batch:
 		in.array(r, jobs)
 	default:
-		in.submit(jobs[0].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { in.answers.reply(r, e, -1, nil) })
+		in.submit(&jobs[0].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { in.answers.reply(r, e, -1, nil) })
 	}
 }
 
@@ -56,7 +56,7 @@ func (in *intake) array(r question, jobs []pushed) {
 			done(f.envelope())
 			continue
 		}
-		in.submit(jobs[i].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { done(e) })
+		in.submit(&jobs[i].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { done(e) })
 	}
 }
 
@@ -74,13 +74,13 @@ func (in *intake) answerable(r question, jobs []pushed) *fault {
 }
 
 // submit stores one checked job and tells what became of it, once. waits says that somebody waits to hear it.
-func (in *intake) submit(job delay.Job, waits bool, done func(delay.Pushed, envelope)) {
+func (in *intake) submit(job *delay.Job, waits bool, done func(delay.Pushed, envelope)) {
 	if job.Expires > 0 {
 		in.dispatcher.expects(job.Topic)
 	}
-	span := in.trace.push(&job)
+	span := in.trace.push(job)
 	in.queue.Submit(job, waits, func(result delay.Pushed) {
-		e := pushEnvelope(&job, result)
+		e := pushEnvelope(job, result)
 		in.trace.end(span, "", e.Code, pushOutcome(result))
 		in.metrics.pushed(job.Topic, e.Code, result)
 		done(result, e)

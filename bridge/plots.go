@@ -36,7 +36,7 @@ func (d *dashboard) history(_ http.ResponseWriter, r *http.Request) envelope {
 	return d.read(r.Context(), func(ctx context.Context) envelope {
 		answers, _ := d.acks.peers.ask(ctx, peerQuestion{Hour: &topic})
 		reply := mergeHours(answers)
-		reply.Until = d.now().UTC().Format(timeFormat)
+		reply.Until = formatTime(d.now())
 		return envelope{Code: http.StatusOK, Data: reply}
 	})
 }
@@ -123,7 +123,7 @@ func (d *dashboard) readTimeline(ctx context.Context, span timelineRange) envelo
 		return failed("", delay.Unknown, err)
 	}
 	return envelope{Code: http.StatusOK, Data: timelineReply{
-		Step: int(span.step.Seconds()), From: due.From.UTC().Format(timeFormat), Counts: due.Slots, Overdue: due.Overdue,
+		Step: int(span.step.Seconds()), From: formatTime(due.From), Counts: due.Slots, Overdue: due.Overdue,
 		Later: due.Later,
 	}}
 }

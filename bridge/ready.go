@@ -9,9 +9,6 @@ import (
 	"github.com/dqbridge/dqbridge/delay"
 )
 
-// timeFormat is RFC 3339 in UTC with milliseconds.
-const timeFormat = "2006-01-02T15:04:05.000Z"
-
 // readyOverhead is more than a ready message has beside id, topic, body and the job's own headers.
 const readyOverhead = 1024
 
@@ -28,7 +25,7 @@ func readyMsg(d *delay.Delivery, subject, ack, msgID string) *nats.Msg {
 	if own == nil {
 		own = make(nats.Header, 8)
 	}
-	due := d.DueAt.UTC().Format(timeFormat)
+	due := formatTime(d.DueAt)
 	// One array for all values: a header's value is a slice of it.
 	values := []string{d.ID, d.Topic, strconv.Itoa(d.Attempt), due, seconds(d.TTR), ack, msgID}
 	for i, name := range [...]string{headerID, headerTopic, headerAttempt, headerDueAt, headerTTR, headerAck, headerMsgID} {
@@ -58,7 +55,7 @@ func readyPayload(d *delay.Delivery, due string) []byte {
 	p = append(p, `,"due_at":"`...)
 	p = append(p, due...)
 	p = append(p, `","pushed_at":"`...)
-	p = d.PushedAt.UTC().AppendFormat(p, timeFormat)
+	p = appendTime(p, d.PushedAt)
 	return append(p, `"}`...)
 }
 

@@ -48,7 +48,7 @@ func newRedisState(infos []map[string]string, concerns []string) *redisState {
 	}
 	s.Persistence = kinds[worst]
 	if !saved.IsZero() {
-		text := saved.UTC().Format(timeFormat)
+		text := formatTime(saved)
 		s.SavedAt = &text
 	}
 	return s

@@ -123,7 +123,7 @@ func (d *dashboard) look(v *view) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(d.admin.ctx, liveTimeout)
 	defer cancel()
 	e := liveEvent{
-		At: now.UTC().Format(timeFormat), Version: d.version, Replica: d.acks.dispatcher.name(), MayChange: d.mayChange,
+		At: formatTime(now), Version: d.version, Replica: d.acks.dispatcher.name(), MayChange: d.mayChange,
 	}
 	e.Health.Ready, e.Health.Lines = judge(d.health.ready, d.concerns.lines)
 	var err error

@@ -14,6 +14,8 @@ type call struct {
 	script *script
 	keys   []string
 	args   []any
+	// texts are those that args only points to.
+	texts []string
 	// replicas is how many of Redis's replicas must hold what the call wrote.
 	replicas int
 	// jobs is how many jobs the call is for; 0: that is not known before its answer, or means nothing.
@@ -27,6 +29,12 @@ func (s *Store) bucketCall(sc *script, b, args int) *call {
 	c := &call{script: sc, keys: s.buckets[b].fixed, args: make([]any, 0, args+2)}
 	c.args = append(c.args, s.buckets[b].lists, s.shift().Milliseconds())
 	return c
+}
+
+// addText adds an argument without the piece of memory that an interface takes for a string.
+func (c *call) addText(text string) {
+	c.texts = append(c.texts, text)
+	c.args = append(c.args, &c.texts[len(c.texts)-1])
 }
 
 // work is a batch of one verb: its calls, and what to make of their replies once they are sent.
@@ -144,8 +152,8 @@ func (c *call) command(source bool) []any {
 		command = append(command, "evalsha", c.script.sha)
 	}
 	command = append(command, len(c.keys))
-	for _, key := range c.keys {
-		command = append(command, key)
+	for i := range c.keys {
+		command = append(command, &c.keys[i])
 	}
 	return append(command, c.args...)
 }

@@ -41,13 +41,17 @@ type Delivery struct {
 	Lease Lease
 }
 
-// encodeTail gives the end of a job's record, which the push script completes, and the body to keep beside it.
-func encodeTail(j *Job) ([]byte, []byte) {
-	size := 64 + len(j.Headers)
-	if len(j.Body) <= maxInline {
-		size += len(j.Body)
+// tailSize is about how long the end of a job's record is.
+func tailSize(j *Job) int {
+	const own = 64
+	if len(j.Body) > maxInline {
+		return own + len(j.Headers)
 	}
-	tail := make([]byte, 0, size)
+	return own + len(j.Headers) + len(j.Body)
+}
+
+// appendTail writes the end of a job's record, which the push script completes, and gives the body to keep beside it.
+func appendTail(tail []byte, j *Job) ([]byte, []byte) {
 	tail = strconv.AppendInt(tail, j.TTR.Milliseconds(), 10)
 	tail = appendOption(tail, 'm', int64(j.MaxAttempts))
 	tail = appendOption(tail, 'e', j.Expires.Milliseconds())

@@ -56,7 +56,7 @@ func TestLoad(t *testing.T) {
 	t.Parallel()
 	w := newWriter(nil, time.Now) // it is not started, so all that is added waits
 	for _, o := range []*order{
-		{verb: verbPush, job: Job{Body: make([]byte, queueBytes/4)}}, {verb: verbFinish}, {verb: verbTouch},
+		{verb: verbPush, job: &Job{Body: make([]byte, queueBytes/4)}}, {verb: verbFinish}, {verb: verbTouch},
 	} {
 		if err := w.add(o); err != nil {
 			t.Fatal(err)

@@ -95,3 +95,13 @@ func TestPackID(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkNewID(b *testing.B) {
+	s := NewStore(nil, StoreOptions{Prefix: "x", Buckets: 8})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.NewID(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -26,11 +26,15 @@ type Pushed struct {
 
 // Push stores jobs. Results come in the order of jobs.
 func (s *Store) Push(ctx context.Context, jobs []Job) []Pushed {
-	return perform(ctx, s, s.pushing(jobs))
+	pointers := make([]*Job, len(jobs))
+	for i := range jobs {
+		pointers[i] = &jobs[i]
+	}
+	return perform(ctx, s, s.pushing(pointers))
 }
 
 // pushing is the work of storing jobs.
-func (s *Store) pushing(jobs []Job) work[Pushed] {
+func (s *Store) pushing(jobs []*Job) work[Pushed] {
 	parts := s.spread(len(jobs), func(i int) string { return jobs[i].ID },
 		func(i int) int { return len(jobs[i].Body) + len(jobs[i].Headers) })
 	parts = apart(parts, jobs)
@@ -49,7 +53,7 @@ func (s *Store) pushing(jobs []Job) work[Pushed] {
 }
 
 // pushedBy reads what a call did to a part of some jobs.
-func pushedBy(c *call, jobs []Job, part []int, results []Pushed) {
+func pushedBy(c *call, jobs []*Job, part []int, results []Pushed) {
 	replies := list(c.reply)
 	for at, i := range part {
 		switch {
@@ -58,13 +62,13 @@ func pushedBy(c *call, jobs []Job, part []int, results []Pushed) {
 		case len(replies) != len(part)+1:
 			results[i].Err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("push job: reply of %d entries", len(replies))}
 		default:
-			results[i] = pushedOf(&jobs[i], number(replies[0]), replies[at+1])
+			results[i] = pushedOf(jobs[i], number(replies[0]), replies[at+1])
 		}
 	}
 }
 
 // pushCall is the call for some jobs of one bucket.
-func (s *Store) pushCall(jobs []Job, part []int) *call {
+func (s *Store) pushCall(jobs []*Job, part []int) *call {
 	bucket := s.BucketOf(jobs[part[0]].ID)
 	c := s.bucketCall(pushScript, bucket, 5+2*len(part)) // as many as one run without extras has
 	c.args = append(c.args, s.maxDelay.Milliseconds())
@@ -73,18 +77,44 @@ func (s *Store) pushCall(jobs []Job, part []int) *call {
 	if streamed {
 		c.keys = append(slices.Clone(c.keys), s.buckets[bucket].seen)
 	}
+	tails := tailsOf(jobs, part)
+	c.texts = make([]string, 0, 2*len(part))
 	for len(part) > 0 {
-		first, n := &jobs[part[0]], 1
-		for n < len(part) && alike(&jobs[part[n]], first) {
+		first, n := jobs[part[0]], 1
+		for n < len(part) && alike(jobs[part[n]], first) {
 			n++
 		}
 		c.args = append(c.args, n, first.Topic, when(first.Delay, first.At), flagsOf(first))
-		for _, i := range part[:n] {
-			c.args = appendJob(c.args, &jobs[i], streamed)
+		for at, i := range part[:n] {
+			c.addJob(jobs[i], tails[at], streamed)
 		}
-		part = part[n:]
+		part, tails = part[n:], tails[n:]
 	}
 	return c
+}
+
+// tail is the end of a job's record, and the body to keep beside it, nil for none.
+type tail struct {
+	text    string
+	outside []byte
+}
+
+// tailsOf gives the tails of some jobs, in one piece of memory.
+func tailsOf(jobs []*Job, part []int) []tail {
+	size := 0
+	for _, i := range part {
+		size += tailSize(jobs[i])
+	}
+	all, ends, tails := make([]byte, 0, size), make([]int, len(part)), make([]tail, len(part))
+	for at, i := range part {
+		all, tails[at].outside = appendTail(all, jobs[i])
+		ends[at] = len(all)
+	}
+	text, from := string(all), 0
+	for at, end := range ends {
+		tails[at].text, from = text[from:end], end
+	}
+	return tails
 }
 
 // alike reports whether two jobs can be of one run of a call.
@@ -92,22 +122,21 @@ func alike(a, b *Job) bool {
 	return a.Topic == b.Topic && a.Delay == b.Delay && a.At.Equal(b.At) && flagsOf(a) == flagsOf(b)
 }
 
-// appendJob adds what a job does not share with its run.
-func appendJob(args []any, j *Job, streamed bool) []any {
-	tail, outside := encodeTail(j)
-	args = append(args, packID(j.ID), tail)
-	if outside != nil {
-		args = append(args, outside)
+// addJob adds what a job does not share with its run.
+func (c *call) addJob(j *Job, t tail, streamed bool) {
+	c.addText(packID(j.ID))
+	c.addText(t.text)
+	if t.outside != nil {
+		c.args = append(c.args, t.outside)
 	}
 	if streamed {
-		args = append(args, j.Origin.Seq, j.Origin.Mark)
+		c.args = append(c.args, j.Origin.Seq, j.Origin.Mark)
 	}
-	return args
 }
 
 // apart splits parts so that an id that is replaced stands once in each: the script looks up all ids at its beginning.
-func apart(parts [][]int, jobs []Job) [][]int {
-	if !slices.ContainsFunc(jobs, func(j Job) bool { return j.Replace }) {
+func apart(parts [][]int, jobs []*Job) [][]int {
+	if !slices.ContainsFunc(jobs, func(j *Job) bool { return j.Replace }) {
 		return parts
 	}
 	var split [][]int

@@ -125,13 +125,13 @@ func (q *Queue) Stop(ctx context.Context) {
 	}
 }
 
-// Submit stores a job; done is called once, from another goroutine. waits says that somebody waits for the answer.
-func (q *Queue) Submit(job Job, waits bool, done func(Pushed)) {
+// Submit stores a job, which must not change any more; done is called once, from another goroutine. waits says that somebody
+// waits for the answer.
+func (q *Queue) Submit(job *Job, waits bool, done func(Pushed)) {
 	o := &order{verb: verbPush, job: job, waits: waits}
-	began := q.writer.now()
 	o.pushed = func(p Pushed) {
-		if errors.Is(p.Err, ErrLeased) {
-			if q.writer.now().Sub(began) < leaseWait {
+		if p.Err != nil && errors.Is(p.Err, ErrLeased) {
+			if q.writer.now().Sub(o.began) < leaseWait {
 				time.AfterFunc(leaseLook, func() { q.enqueue(o) })
 				return
 			}

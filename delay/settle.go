@@ -59,21 +59,21 @@ func (s *Store) Bury(ctx context.Context, acks []Ack) []Settled {
 	return perform(ctx, s, s.settling(verbBury, acks))
 }
 
-// args gives a verb's arguments about one job.
-func (v verb) args(a *Ack) []any {
-	switch v {
-	case verbFinish:
-		return []any{packID(a.ID), fence(a.Push)}
-	case verbRelease:
-		delay := ""
-		if a.HasDelay {
-			delay = strconv.FormatInt(a.Delay.Milliseconds(), 10)
-		}
-		return []any{packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), delay}
-	case verbBury:
-		return []any{packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt)), a.Reason}
-	default:
-		return []any{packID(a.ID), fence(a.Push), fence(a.Token), fence(uint64(a.Attempt))}
+// addAck adds a verb's arguments about one job.
+func (c *call) addAck(v verb, a *Ack) {
+	c.addText(packID(a.ID))
+	c.args = append(c.args, fence(&a.Push))
+	if v != verbFinish {
+		attempt := uint64(a.Attempt)
+		c.args = append(c.args, fence(&a.Token), fence(&attempt))
+	}
+	switch {
+	case v == verbRelease && a.HasDelay:
+		c.args = append(c.args, a.Delay.Milliseconds())
+	case v == verbRelease:
+		c.args = append(c.args, "")
+	case v == verbBury:
+		c.args = append(c.args, a.Reason)
 	}
 }
 
@@ -84,11 +84,11 @@ func (v verb) script() *script {
 }
 
 // fence gives a number as the scripts take it: empty stands for any.
-func fence(n uint64) string {
-	if n == 0 {
+func fence(n *uint64) any {
+	if *n == 0 {
 		return ""
 	}
-	return strconv.FormatUint(n, 10)
+	return n
 }
 
 // settling is the work of a verb.
@@ -97,9 +97,9 @@ func (s *Store) settling(v verb, acks []Ack) work[Settled] {
 	w := work[Settled]{calls: make([]*call, len(parts))}
 	for p, part := range parts {
 		c := s.bucketCall(v.script(), s.BucketOf(acks[part[0]].ID), 5*len(part))
-		c.jobs = len(part)
+		c.jobs, c.texts = len(part), make([]string, 0, len(part))
 		for _, i := range part {
-			c.args = append(c.args, v.args(&acks[i])...)
+			c.addAck(v, &acks[i])
 		}
 		w.calls[p] = c
 	}

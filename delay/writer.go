@@ -44,18 +44,25 @@ const (
 // order is a push or a verb on its way to the store.
 type order struct {
 	verb   verb
-	job    Job
+	job    *Job // of a push
 	ack    Ack
 	pushed func(Pushed)
 	// settled is called once; an order that nobody waits for is repeated until Redis takes it.
 	settled func(Settled)
 	waits   bool
 	// easy: it need not be carried out at once.
-	easy  bool
-	since time.Time
+	easy bool
+	// began is when it was first queued, since when it was last.
+	began, since time.Time
 }
 
-func (o *order) bytes() int { return len(o.job.Body) + len(o.job.Headers) + 256 }
+func (o *order) bytes() int {
+	const own = 256
+	if o.job == nil {
+		return own
+	}
+	return len(o.job.Body) + len(o.job.Headers) + own
+}
 
 // writer batches pushes and verbs in front of a store without waiting for a batch to fill: it takes all that is
 // queued as soon as its last call is back. So one order alone goes at once, and a thousand go in one pipeline.
@@ -111,6 +118,9 @@ func (w *writer) nudge() {
 // add queues an order, or says why it cannot: then nothing is called back.
 func (w *writer) add(o *order) error {
 	o.since = w.now()
+	if o.began.IsZero() {
+		o.began = o.since
+	}
 	w.mu.Lock()
 	switch {
 	case w.stopped:
@@ -234,7 +244,7 @@ func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) []*order {
 		ctx = short
 	}
 	pushes := w.inTime(batch[verbPush])
-	jobs := make([]Job, len(pushes))
+	jobs := make([]*Job, len(pushes))
 	for i, o := range pushes {
 		jobs[i] = o.job
 	}
@@ -268,25 +278,33 @@ func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) []*order {
 
 // note remembers whether Redis answered.
 func (w *writer) note(err error) {
-	var away *UnavailableError
-	silent := errors.As(err, &away) && away.Maybe && !away.Odd && !errors.Is(err, errFewReplicas)
-	if w.unanswered.Load() != silent {
+	if silent := err != nil && unanswered(err); w.unanswered.Load() != silent {
 		w.unanswered.Store(silent)
 	}
+}
+
+// unanswered reports whether Redis gave no answer.
+func unanswered(err error) bool {
+	var away *UnavailableError
+	return errors.As(err, &away) && away.Maybe && !away.Odd && !errors.Is(err, errFewReplicas)
 }
 
 // settled answers orders with their results and gives those that are to be repeated.
 func settled(orders []*order, results []Settled) []*order {
 	var failed []*order
 	for i, result := range results {
-		var away *UnavailableError
-		if errors.As(result.Err, &away) && !orders[i].waits {
+		if result.Err != nil && !orders[i].waits && isUnavailable(result.Err) {
 			failed = append(failed, orders[i])
 			continue
 		}
 		orders[i].settled(result)
 	}
 	return failed
+}
+
+func isUnavailable(err error) bool {
+	var away *UnavailableError
+	return errors.As(err, &away)
 }
 
 // inTime answers what waited too long for somebody who has given up, and gives the rest.

@@ -46,7 +46,7 @@ func TestEasyVerbs(t *testing.T) {
 	}
 	finish("beside a push")
 	pushed := make(chan Pushed, 1)
-	if err := w.add(&order{verb: verbPush, job: Job{ID: "other", Topic: "t"}, pushed: func(p Pushed) { pushed <- p }}); err != nil {
+	if err := w.add(&order{verb: verbPush, job: &Job{ID: "other", Topic: "t"}, pushed: func(p Pushed) { pushed <- p }}); err != nil {
 		t.Fatal(err)
 	}
 	if p := <-pushed; p.Err != nil {
