@@ -4,17 +4,25 @@
 -- its answer may still have.
 local serial, room = 0, 0
 local leases, notes, noted = {}, {}, 0
+local firsts = {} -- topic → how the value of tries of a first delivery ends
+
+-- first_end gives that of a topic.
+local function first_end(topic, owner)
+  firsts[topic] = firsts[topic] or ' 0 0 ' .. owner .. ' l ' .. topic
+  return firsts[topic]
+end
 
 -- lease notes to write that a job is leased, and puts onto out what its delivery needs: id, value of tries, record, and
 -- the body where that is kept beside it. Behind the value of a job that was delivered before within its budget stand a blank
--- and the phase in which it was found.
-local function lease(id, t, record, beside, owner, deadline, out)
+-- and the phase in which it was found. t is nil for one that was never delivered.
+local function lease(id, push, topic, t, record, beside, owner, deadline, out)
   serial = serial + 1
-  local value = t.push .. ' ' .. int(serial) .. ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. t.topic
+  local ends = t and ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. topic or first_end(topic, owner)
+  local value = push .. ' ' .. int(serial) .. ends
   leases[noted + 1], leases[noted + 2], notes[noted + 1], notes[noted + 2] = deadline, id, id, value
   noted = noted + 2
   local at = #out
-  out[at + 1], out[at + 2], out[at + 3] = id, t.n > t.base and value .. ' ' .. t.phase or value, record
+  out[at + 1], out[at + 2], out[at + 3] = id, t and t.n > t.base and value .. ' ' .. t.phase or value, record
   room = room - #record
   if beside then
     out[at + 4] = call('HGET', bodies, id) or ''

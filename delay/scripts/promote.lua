@@ -70,8 +70,8 @@ for i, record in ipairs(records_of(due)) do
     bury(due[i], t, record)
   elseif push and not may_expire and wanted(topic) then
     t = tried[i] and parse_try(tried[i])
-    if not t or t.push ~= push then t = first_try(push, topic) end
-    lease(due[i], t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
+    if t and t.push ~= push then t = nil end
+    lease(due[i], push, topic, t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
   elseif topic then
     groups[topic] = groups[topic] or {}
     table.insert(groups[topic], due[i])

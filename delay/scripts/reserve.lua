@@ -24,25 +24,24 @@ local function take(topic, ids, out, wanted, stale)
   local records, values = call('HMGET', pool, unpack(ids)), call('HMGET', tries, unpack(ids))
   local delayed = stale and call('ZMSCORE', bucket, unpack(ids)) or {}
   local alien, taken, used = {}, {}, 0
-  local fresh = { n = 0, base = 0, topic = topic } -- of a job that was never delivered
   for i, id in ipairs(ids) do
     if wanted == 0 or room <= 0 then break end
     used = i
     local record = records[i]
     local flags, filed, push
     if record then flags, filed, push = record:match('^1(o?e?) (%S+) (%d+) ') end
-    local t = values[i] and parse_try(values[i])
-    if not t or t.push ~= push then t, fresh.push = fresh, push end
-    local over = t ~= fresh and (t.phase:find('[lcb]') or t.reason) -- in flight, or dead
+    local t = values[i] and parse_try(values[i]) -- nil of a job that was never delivered
+    if t and t.push ~= push then t = nil end
+    local over = t and (t.phase:find('[lcb]') or t.reason) -- in flight, or dead
     if record and not push then
       alien[#alien + 1] = id
     elseif push and filed == topic and not (taken[id] or delayed[i] or over) then
       taken[id] = true
-      if flags ~= '' and flags:find('e') and t.n == t.base and expired(record, us / 1000) then
-        expire(id, t == fresh and first_try(push, topic) or t, record)
+      if flags ~= '' and flags:find('e') and (not t or t.n == t.base) and expired(record, us / 1000) then
+        expire(id, t or first_try(push, topic), record)
       else
         wanted = wanted - 1
-        lease(id, t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
+        lease(id, push, topic, t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
       end
     end
   end
