@@ -13,7 +13,7 @@ import (
 
 const (
 	// openBatches is how many batches may wait for their barriers.
-	openBatches = 8
+	openBatches = 32
 	// setback is the pause after Redis or NATS refused a round.
 	setback = 100 * time.Millisecond
 	// probesPerSecond bounds the deliveries that are tried on topics without listeners, over all replicas.
