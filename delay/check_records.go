@@ -70,7 +70,6 @@ func (s *scanned) add(id, record, letters string) bool {
 	} else {
 		letter = letters[len(letters)-1:]
 	}
-	s.counts[letter]++
 	s.counts[letter+":"+d.Topic]++
 	return err == nil && len(letters) <= 1
 }

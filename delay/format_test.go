@@ -44,7 +44,7 @@ func TestNewerFormat(t *testing.T) {
 			k := s.buckets[0]
 			client.HSet(ctx, k.fixed[keyPool], "new", record)
 			client.ZAdd(ctx, k.fixed[keyBucket], redis.Z{Member: "new", Score: 1000})
-			client.HSet(ctx, k.fixed[keyTopics], "d", 1, "d:t", 1)
+			client.HSet(ctx, k.fixed[keyTopics], "d:t", 1)
 			for _, p := range s.Push(ctx, []Job{{ID: "old", Topic: "t", TTR: time.Second, MaxAttempts: 1, Body: []byte("1")}}) {
 				if p.Err != nil {
 					t.Fatal(p.Err)

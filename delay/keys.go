@@ -12,8 +12,8 @@ type bucketKeys struct {
 	//	running  zset  id → deadline, ms: leased for a delivery, or delivered
 	//	tries    hash  id → push, token, deliveries, owner, phase, topic, reason: jobs that were delivered or died
 	//	dead     zset  id → when it died, ms
-	//	topics   hash  number of jobs: "<state>:<topic>" and "<state>", the states being d, r, i, x; "p:<topic>" how many
-	//	               entries left the head of the topic's list since it was last empty
+	//	topics   hash  number of jobs: "<state>:<topic>", the states being d, r, i, x; "p:<topic>" how many entries
+	//	               left the head of the topic's list since it was last empty
 	//	active   zset  topic → ms when its list last went from empty to not empty
 	//	clock    hash  now: the last time a script saw, µs; step: how it goes on since Redis's clock went back
 	//	               (prelude.lua); seq: the counter of pushes and deliveries

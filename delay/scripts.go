@@ -102,6 +102,9 @@ var mendSource string
 //go:embed scripts/adjust.lua
 var adjustSource string
 
+//go:embed scripts/counts.lua
+var countsSource string
+
 //go:embed scripts/open.lua
 var openSource string
 
@@ -132,6 +135,7 @@ var (
 	adjustScript     = newScript("adjust", preludeSource, adjustSource)
 	compactScript    = newScript("compact", preludeSource, compactSource)
 	oldestScript     = newScript("oldest", preludeSource, oldestSource)
+	countsScript     = newScript("counts", countsSource)
 	forgetScript     = newScript("forget", forgetSource)
 	openScript       = newScript("open", openSource)
 	beatScript       = newScript("beat", beatSource)

@@ -3,10 +3,7 @@ package delay
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Counts is the number of jobs in each state.
@@ -16,33 +13,31 @@ type Counts struct {
 	Oldest time.Time
 }
 
-// Counts reads the totals of all buckets, each at its own instant.
+// Counts counts the jobs of all buckets, each at its own instant.
 func (s *Store) Counts(ctx context.Context) (Counts, error) {
-	totals := make([]*redis.SliceCmd, len(s.buckets))
-	first := make([]*redis.ZSliceCmd, len(s.buckets))
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for b := range s.buckets {
-			totals[b] = pipe.HMGet(ctx, s.buckets[b].fixed[keyTopics], "d", "r", "i", "x")
-			first[b] = pipe.ZRangeWithScores(ctx, s.buckets[b].fixed[keyBucket], 0, 0)
-		}
-		return nil
-	})
-	if err != nil {
-		return Counts{}, fmt.Errorf("read counts: %w", unavailable(err))
+	calls := make([]*call, len(s.buckets))
+	for b := range s.buckets {
+		calls[b] = s.bucketCall(countsScript, b, 0)
+	}
+	if err := s.send(ctx, calls...); err != nil {
+		return Counts{}, fmt.Errorf("read counts: %w", err)
 	}
 	var c Counts
-	earliest := math.Inf(1)
-	for b := range s.buckets {
-		values := totals[b].Val()
-		for i, sum := range []*int64{&c.Delayed, &c.Ready, &c.InFlight, &c.Dead} {
-			*sum += number(values[i])
+	earliest := int64(-1)
+	for _, call := range calls {
+		reply := list(call.reply)
+		if len(reply) != 5 {
+			return Counts{}, fmt.Errorf("read counts: reply of %d entries", len(reply))
 		}
-		for _, z := range first[b].Val() {
-			earliest = math.Min(earliest, z.Score)
+		for i, sum := range []*int64{&c.Delayed, &c.Ready, &c.InFlight, &c.Dead} {
+			*sum += number(reply[i])
+		}
+		if first := number(reply[4]); first >= 0 && (earliest < 0 || first < earliest) {
+			earliest = first
 		}
 	}
-	if !math.IsInf(earliest, 1) {
-		c.Oldest = time.UnixMilli(int64(earliest))
+	if earliest >= 0 {
+		c.Oldest = time.UnixMilli(earliest)
 	}
 	return c, nil
 }

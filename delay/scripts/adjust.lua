@@ -1,5 +1,5 @@
 -- adjust changes counters of jobs by as much as a full count found them off, and puts the set of active topics right.
--- ARGV[3]: topic whose list is looked at for active, '' none. ARGV[4…]: field ('<state>:<topic>' or '<state>'), difference.
+-- ARGV[3]: topic whose list is looked at for active, '' none. ARGV[4…]: field ('<state>:<topic>'), difference.
 -- Returns 1 where active was wrong, else 0.
 call('ZREM', running, '')
 local us = now()

@@ -45,31 +45,12 @@ local function count(state, topic, n)
   of[topic] = (of[topic] or 0) + n
 end
 local function commit_counts()
-  local fields, changes, set, zero, k = {}, {}, {}, {}, 0
   for state, of in pairs(delta) do
-    local total = 0
     for topic, n in pairs(of) do
-      if n ~= 0 then
-        k = k + 1
-        fields[k], changes[k], total = state .. ':' .. topic, n, total + n
-      end
-    end
-    if total ~= 0 then
-      k = k + 1
-      fields[k], changes[k] = state, total
+      local field = state .. ':' .. topic
+      if n ~= 0 and call('HINCRBY', topics, field, n) == 0 then call('HDEL', topics, field) end
     end
   end
-  if k == 0 then return end
-  for i, kept in ipairs(call('HMGET', topics, unpack(fields))) do
-    local n = tonumber(kept or 0) + changes[i]
-    if n == 0 and #fields[i] > 1 then
-      zero[#zero + 1] = fields[i]
-    else
-      set[#set + 1], set[#set + 2] = fields[i], int(n)
-    end
-  end
-  if #set > 0 then call('HSET', topics, unpack(set)) end
-  if #zero > 0 then call('HDEL', topics, unpack(zero)) end
 end
 
 -- enlist puts ids on the end ('RPUSH') or the head ('LPUSH') of a topic's list. The field p:<topic> counts what left
@@ -180,13 +161,4 @@ local function first_try(push, topic)
   return { push = push, token = '0', n = 0, base = 0, owner = '-', phase = 'v', topic = topic }
 end
 
--- due_next gives the µs of the earliest entry of bucket and running, or -1.
-local function due_next()
-  local next = -1
-  for _, set in ipairs({ bucket, running }) do
-    local first = call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
-    local us = first and tonumber(first) * 1000 or -1
-    if us >= 0 and (next < 0 or us < next) then next = us end
-  end
-  return next
-end
+

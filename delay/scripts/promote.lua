@@ -94,7 +94,17 @@ for topic, ids in pairs(groups) do
 end
 if #due > 0 then call('ZREM', bucket, unpack(due)) end
 
-local late = call('ZRANGEBYSCORE', running, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+-- first_of gives the µs of the first entry of a set, or -1.
+local function first_of(set)
+  local score = call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+  return score and tonumber(score) * 1000 or -1
+end
+
+local deadline_next, late = first_of(running), {}
+if deadline_next >= 0 and deadline_next <= us then
+  late = call('ZRANGEBYSCORE', running, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+  deadline_next = nil -- known once they are gone
+end
 local records = records_of(late)
 local values = #late > 0 and call('HMGET', tries, unpack(late)) or {}
 for i, id in ipairs(late) do
@@ -129,5 +139,8 @@ local more, following = (#due >= limit or #late == limit) and 1 or 0
 if more == 1 then
   following = call('ZRANGEBYSCORE', bucket, '(' .. int(math.floor(us / 1000)), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   following = following and tonumber(following) * 1000 or -1
+else
+  deadline_next, following = deadline_next or first_of(running), first_of(bucket)
+  if following < 0 or deadline_next >= 0 and deadline_next < following then following = deadline_next end
 end
-return { us, following or due_next(), more, ready, ended, died, orphans, ahead, out }
+return { us, following, more, ready, ended, died, orphans, ahead, out }

@@ -241,7 +241,6 @@ func TestLeftovers(t *testing.T) {
 	client.HSet(ctx, prefix+":meta", "layout", "1")
 	client.HSet(ctx, prefix+":meta:replicas", "0", "p 1 0 - host")
 	client.HSet(ctx, prefix+":{0}:clock", "now", "1")
-	client.HSet(ctx, prefix+":{0}:topics", "d", "0", "i", "0")
 	client.HSet(ctx, prefix+"x:{0}:pool", "a", "of another store")
 	if lines := left(); len(lines) != 0 {
 		t.Errorf("an empty store leaves %q", lines)
@@ -258,7 +257,7 @@ func TestLeftovers(t *testing.T) {
 		"{0}:topic:clock":  func(key string) { client.RPush(ctx, key, "a") },
 		"{0}:topic:x}:y":   func(key string) { client.RPush(ctx, key, "a") },
 		"{1}:topics":       func(key string) { client.HSet(ctx, key, "d:mail", "0") },
-		"{2}:topics":       func(key string) { client.HSet(ctx, key, "i", "-1") },
+		"{2}:topics":       func(key string) { client.HSet(ctx, key, "i:mail", "-1") },
 		"{0}:of no use":    func(key string) { client.Set(ctx, key, "a", 0) },
 		"lock":             func(key string) { client.Set(ctx, key, "a", 0) },
 		"{0}:topic:}:meta": func(key string) { client.RPush(ctx, key, "a") },

@@ -36,30 +36,10 @@ func leftIn(ctx context.Context, client *redis.Client, key, name string) ([]stri
 	if name == "meta" || strings.HasPrefix(name, "meta:") {
 		return nil, nil
 	}
-	if _, of, inBucket := strings.Cut(name, "}:"); inBucket {
-		switch of {
-		case "clock":
-			return nil, nil
-		case "topics":
-			return leftCounters(ctx, client, key)
-		}
+	if _, of, _ := strings.Cut(name, "}:"); of == "clock" {
+		return nil, nil
 	}
 	return leftEntries(ctx, client, key)
-}
-
-// leftCounters wants the totals at zero, and no counter of a topic at all: each topic that was ever used would keep one.
-func leftCounters(ctx context.Context, client *redis.Client, key string) ([]string, error) {
-	counters, err := client.HGetAll(ctx, key).Result()
-	if err != nil {
-		return nil, err
-	}
-	var left []string
-	for field, value := range counters {
-		if value != "0" || strings.Contains(field, ":") {
-			left = append(left, fmt.Sprintf("%s: counter %s is %s", key, field, value))
-		}
-	}
-	return left, nil
 }
 
 // leftEntries describes a key that should not be there by its size and its first entries.
