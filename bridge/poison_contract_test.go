@@ -76,7 +76,6 @@ func TestPoisonInRedis(t *testing.T) {
 	client := r.redis.Client()
 	if err := errors.Join(
 		client.HSet(t.Context(), key("pool"), "poison", fmt.Sprintf("1 %s 1 %d %d 60000\n\"\"", topic, now, now)).Err(),
-		client.HIncrBy(t.Context(), key("topics"), "r", 1).Err(),
 		client.HIncrBy(t.Context(), key("topics"), "r:"+topic, 1).Err(),
 		client.RPush(t.Context(), key("topic:"+topic), "poison").Err(),
 		client.ZAdd(t.Context(), key("active"), redis.Z{Score: float64(now), Member: topic}).Err(),
