@@ -51,6 +51,8 @@ func pages() map[string][]step {
 		"docs/performance.md": {
 			{`make compare ARGS='-work push,batches,drain -rounds 3'`, target, ""},
 			{`make compare ARGS='-work steady,lateness,memory -workers 4 -rounds 2 -seconds 8'`, target, ""},
+			{`make compare ARGS='-work lateness10k -peers dqbridge,JetStream,beanstalkd -workers 1 -rounds 3 -seconds 5'`, target, ""},
+			{`make compare ARGS='-peers dqbridge -aa -work push,lateness -rounds 3 -seconds 5 -pending 1000000'`, target, ""},
 			{`go test ./internal/whole -v -run 'OthersAreInTime|Overdue' -backlog 1000000 -timeout 15m`, tests, ""},
 			{`make soak SOAK=10m`, target, ""},
 		},
