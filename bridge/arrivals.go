@@ -113,13 +113,19 @@ func (in *arrivals) take(msg jetstream.Msg) {
 		return
 	}
 	a.left, a.all = len(jobs), len(jobs)
+	pushes := make([]delay.Push, 0, len(jobs))
 	for i := range jobs {
 		index := i
 		if !batch {
 			index = -1
 		}
-		in.job(a, index, &jobs[i])
+		if f := in.name(a, index, &jobs[i]); f != nil {
+			in.outcome(a, refusal{index, jobs[i].Raw, f.envelope()})
+			continue
+		}
+		pushes = append(pushes, in.push(a, index, &jobs[i], firstRetry))
 	}
+	in.intake.queue.Submit(true, pushes...)
 }
 
 // topicOf gives the topic of a message's subject. One that is no push subject came through a source of the stream.
@@ -130,8 +136,8 @@ func (in *arrivals) topicOf(subject string) (string, *fault) {
 	return in.subjects.pushTopic(subject), nil
 }
 
-// job stores one job of a message.
-func (in *arrivals) job(a *arrival, index int, p *pushed) {
+// name gives one job of a message its origin, and an id, and checks it.
+func (in *arrivals) name(a *arrival, index int, p *pushed) *fault {
 	place := strconv.FormatUint(a.seq, 10)
 	mark := place
 	if index >= 0 {
@@ -143,17 +149,18 @@ func (in *arrivals) job(a *arrival, index int, p *pushed) {
 		p.Job.ID, p.Job.Origin.Generated = in.stream+"-"+place, true
 		p.Job.Replace = false // there is nothing of its own to replace
 	}
-	if f := in.intake.check(p); f != nil {
-		in.outcome(a, refusal{index, p.Raw, f.envelope()})
-		return
-	}
-	in.submit(a, index, p, firstRetry)
+	return in.intake.check(p)
 }
 
 // submit gives a job to the queue; pause is the one before it is tried again.
 func (in *arrivals) submit(a *arrival, index int, p *pushed, pause time.Duration) {
+	in.intake.queue.Submit(true, in.push(a, index, p, pause))
+}
+
+// push is what stores a job; pause is the one before it is tried again.
+func (in *arrivals) push(a *arrival, index int, p *pushed, pause time.Duration) delay.Push {
 	job := p.Job // each try has a trace of its own
-	in.intake.submit(&job, true, func(r delay.Pushed, e envelope) {
+	return in.intake.push(&job, func(r delay.Pushed, e envelope) {
 		switch {
 		case e.Code == http.StatusServiceUnavailable:
 			in.retry(a, func() { in.submit(a, index, p, min(2*pause, lastRetry)) }, pause)

@@ -43,21 +43,23 @@ func (in *intake) take(r question, header nats.Header) {
 	case batch:
 		in.array(r, jobs)
 	default:
-		in.submit(&jobs[0].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { in.answers.reply(r, e, -1, nil) })
+		in.queue.Submit(r.Reply() != "", in.push(&jobs[0].Job, func(_ delay.Pushed, e envelope) { in.answers.reply(r, e, -1, nil) }))
 	}
 }
 
 // array takes the jobs of an array, each by itself.
 func (in *intake) array(r question, jobs []pushed) {
 	whole := newGathering(in.answers, r, len(jobs))
+	pushes := make([]delay.Push, 0, len(jobs))
 	for i := range jobs {
 		done := whole.element(i, jobs[i].Raw)
 		if f := in.check(&jobs[i]); f != nil {
 			done(f.envelope())
 			continue
 		}
-		in.submit(&jobs[i].Job, r.Reply() != "", func(_ delay.Pushed, e envelope) { done(e) })
+		pushes = append(pushes, in.push(&jobs[i].Job, func(_ delay.Pushed, e envelope) { done(e) }))
 	}
+	in.queue.Submit(r.Reply() != "", pushes...)
 }
 
 // answerable refuses an array whose answers would not fit into one message: it would be stored and never answered.
@@ -73,18 +75,18 @@ func (in *intake) answerable(r question, jobs []pushed) *fault {
 	return nil
 }
 
-// submit stores one checked job and tells what became of it, once. waits says that somebody waits to hear it.
-func (in *intake) submit(job *delay.Job, waits bool, done func(delay.Pushed, envelope)) {
+// push is what stores one checked job and tells what became of it, once.
+func (in *intake) push(job *delay.Job, done func(delay.Pushed, envelope)) delay.Push {
 	if job.Expires > 0 {
 		in.dispatcher.expects(job.Topic)
 	}
 	span := in.trace.push(job)
-	in.queue.Submit(job, waits, func(result delay.Pushed) {
+	return delay.Push{Job: job, Done: func(result delay.Pushed) {
 		e := pushEnvelope(job, result)
 		in.trace.end(span, "", e.Code, pushOutcome(result))
 		in.metrics.pushed(job.Topic, e.Code, result)
 		done(result, e)
-	})
+	}}
 }
 
 // pushOutcome is what a good push came to, as a span tells it.

@@ -125,9 +125,26 @@ func (q *Queue) Stop(ctx context.Context) {
 	}
 }
 
-// Submit stores a job, which must not change any more; done is called once, from another goroutine. waits says that somebody
-// waits for the answer.
-func (q *Queue) Submit(job *Job, waits bool, done func(Pushed)) {
+// Push is a job on its way into the queue.
+type Push struct {
+	// Job must not change any more.
+	Job *Job
+	// Done is called once, from another goroutine or before Submit returns.
+	Done func(Pushed)
+}
+
+// Submit stores jobs, those of one id in the order they are given in. waits says that somebody waits for the answers.
+func (q *Queue) Submit(waits bool, pushes ...Push) {
+	orders := make([]*order, len(pushes))
+	for i, p := range pushes {
+		orders[i] = q.orderOf(p, waits)
+	}
+	q.enqueue(orders...)
+}
+
+// orderOf makes the order of a push.
+func (q *Queue) orderOf(push Push, waits bool) *order {
+	job, done := push.Job, push.Done
 	o := &order{verb: verbPush, job: job, waits: waits}
 	o.pushed = func(p Pushed) {
 		if p.Err != nil && errors.Is(p.Err, ErrLeased) {
@@ -146,13 +163,15 @@ func (q *Queue) Submit(job *Job, waits bool, done func(Pushed)) {
 		}
 		done(p)
 	}
-	q.enqueue(o)
+	return o
 }
 
-// enqueue gives a push to the writers, or answers why it cannot.
-func (q *Queue) enqueue(o *order) {
-	if err := q.writer.add(o); err != nil {
-		o.pushed(Pushed{Err: &UnavailableError{Cause: err}})
+// enqueue gives pushes to the writers, or answers why it cannot.
+func (q *Queue) enqueue(orders ...*order) {
+	if err := q.writer.add(orders...); err != nil {
+		for _, o := range orders {
+			o.pushed(Pushed{Err: &UnavailableError{Cause: err}})
+		}
 	}
 }
 

@@ -52,6 +52,8 @@ type order struct {
 	waits   bool
 	// easy: it need not be carried out at once.
 	easy bool
+	// bound: the next order of the queue goes with it into one batch.
+	bound bool
 	// began is when it was first queued, since when it was last.
 	began, since time.Time
 }
@@ -115,24 +117,35 @@ func (w *writer) nudge() {
 	}
 }
 
-// add queues an order, or says why it cannot: then nothing is called back.
-func (w *writer) add(o *order) error {
-	o.since = w.now()
-	if o.began.IsZero() {
-		o.began = o.since
+// add queues pushes, which stay together, or one verb, or says why it cannot: then nothing is called back.
+func (w *writer) add(orders ...*order) error {
+	if len(orders) == 0 {
+		return nil
 	}
+	now, bytes := w.now(), 0
+	for i, o := range orders {
+		o.since, o.bound = now, i < len(orders)-1
+		if o.began.IsZero() {
+			o.began = now
+		}
+		bytes += o.bytes()
+	}
+	first := orders[0]
 	w.mu.Lock()
 	switch {
 	case w.stopped:
 		w.mu.Unlock()
 		return ErrStopped
-	case o.verb == verbPush && w.bytes+o.bytes() > queueBytes, o.verb != verbPush && w.acks >= queueAcks && (o.waits || w.acks >= reserveAcks):
+	case first.verb == verbPush && w.bytes > 0 && w.bytes+bytes > queueBytes,
+		first.verb != verbPush && w.acks >= queueAcks && (first.waits || w.acks >= reserveAcks):
 		w.mu.Unlock()
 		return ErrBusy
 	}
-	w.queue = append(w.queue, o)
-	w.weigh(o, 1)
-	wait := o.easy && w.easy < easyMost
+	w.queue = append(w.queue, orders...)
+	for _, o := range orders {
+		w.weigh(o, 1)
+	}
+	wait := first.easy && w.easy < easyMost
 	if wait {
 		w.delay()
 	}
@@ -169,9 +182,10 @@ func (w *writer) take() ([verbs][]*order, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var batch [verbs][]*order
-	n, bytes := 0, 0
-	for n < len(w.queue) && n < takeJobs && bytes < takeBytes {
+	n, bytes, bound := 0, 0, false
+	for n < len(w.queue) && (bound || n < takeJobs && bytes < takeBytes) {
 		o := w.queue[n]
+		bound = o.bound
 		w.weigh(o, -1)
 		bytes += o.bytes()
 		batch[o.verb] = append(batch[o.verb], o)
