@@ -64,6 +64,9 @@ func Dial(o RedisOptions) (redis.UniversalClient, error) {
 		ContextTimeoutEnabled: true, PoolSize: poolSize, DialerRetries: 1, DisableIdentity: true, Protocol: protocol,
 		MaintNotificationsConfig: noNotifications(),
 	}
+	if security != nil {
+		universal.Dialer = dialTLS(security)
+	}
 	switch many {
 	case "cluster":
 		// Scripts go to their nodes by themselves (cluster.go); what the client redirects is only read, or can be repeated.
@@ -95,6 +98,9 @@ func dialOne(address string, security *tls.Config) (redis.UniversalClient, error
 	options.MaintNotificationsConfig = noNotifications()
 	if security != nil {
 		options.TLSConfig = security
+	}
+	if options.TLSConfig != nil {
+		options.Dialer = dialTLS(options.TLSConfig)
 	}
 	return redis.NewClient(options), nil
 }
