@@ -33,8 +33,7 @@ func (c alertConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		_, last := c.Read(make([]byte, 1)) // does not wait: the connection is over
-		var alert *net.OpError
-		if errors.As(last, &alert) && alert.Op == "remote error" {
+		if alert, is := errors.AsType[*net.OpError](last); is && alert.Op == "remote error" {
 			return n, last
 		}
 	}

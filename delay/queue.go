@@ -133,7 +133,8 @@ type Push struct {
 	Done func(Pushed)
 }
 
-// Submit stores jobs, those of one id in the order they are given in. waits says that somebody waits for the answers.
+// Submit stores jobs, those of one id in the order they are given in, but for such that meet a lease and are tried again.
+// waits says that somebody waits for the answers.
 func (q *Queue) Submit(waits bool, pushes ...Push) {
 	orders := make([]*order, len(pushes))
 	for i, p := range pushes {
@@ -147,7 +148,7 @@ func (q *Queue) orderOf(push Push, waits bool) *order {
 	job, done := push.Job, push.Done
 	o := &order{verb: verbPush, job: job, waits: waits}
 	o.pushed = func(p Pushed) {
-		if p.Err != nil && errors.Is(p.Err, ErrLeased) {
+		if errors.Is(p.Err, ErrLeased) {
 			if q.writer.now().Sub(o.began) < leaseWait {
 				time.AfterFunc(leaseLook, func() { q.enqueue(o) })
 				return

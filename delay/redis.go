@@ -97,10 +97,7 @@ func dialOne(address string, security *tls.Config) (redis.UniversalClient, error
 	options.DisableIdentity, options.Protocol = true, protocol
 	options.MaintNotificationsConfig = noNotifications()
 	if security != nil {
-		options.TLSConfig = security
-	}
-	if options.TLSConfig != nil {
-		options.Dialer = dialTLS(options.TLSConfig)
+		options.TLSConfig, options.Dialer = security, dialTLS(security)
 	}
 	return redis.NewClient(options), nil
 }

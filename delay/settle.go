@@ -83,7 +83,8 @@ func (v verb) script() *script {
 	}[v]
 }
 
-// fence gives a number as the scripts take it: empty stands for any.
+// fence gives a number as the scripts take it: empty stands for any. The client follows the pointer, which an interface
+// holds without memory of its own.
 func fence(n *uint64) any {
 	if *n == 0 {
 		return ""

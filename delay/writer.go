@@ -11,10 +11,11 @@ import (
 const (
 	// writers is how many calls are on their way at once: one is carried out while the next is made.
 	writers = 2
-	// takeJobs and takeBytes bound what a writer takes at once.
+	// takeJobs and takeBytes bound what a writer takes at once, but for an array, which it takes whole.
 	takeJobs  = 1024
 	takeBytes = 4 << 20
-	// queueBytes bounds the pushes that wait, queueAcks the verbs somebody waits for; those nobody waits for have a
+	// queueBytes bounds the pushes that wait (an array that is larger is taken where none do: it would never fit, and its
+	// message is in memory already), queueAcks the verbs somebody waits for; those nobody waits for have a
 	// reserve of their own, since their senders would not repeat them.
 	queueBytes  = 64 << 20
 	queueAcks   = 1 << 18
@@ -292,33 +293,23 @@ func (w *writer) carryOut(ctx context.Context, batch [verbs][]*order) []*order {
 
 // note remembers whether Redis answered.
 func (w *writer) note(err error) {
-	if silent := err != nil && unanswered(err); w.unanswered.Load() != silent {
+	away, is := errors.AsType[*UnavailableError](err)
+	if silent := is && away.Maybe && !away.Odd && !errors.Is(err, errFewReplicas); w.unanswered.Load() != silent {
 		w.unanswered.Store(silent)
 	}
-}
-
-// unanswered reports whether Redis gave no answer.
-func unanswered(err error) bool {
-	var away *UnavailableError
-	return errors.As(err, &away) && away.Maybe && !away.Odd && !errors.Is(err, errFewReplicas)
 }
 
 // settled answers orders with their results and gives those that are to be repeated.
 func settled(orders []*order, results []Settled) []*order {
 	var failed []*order
 	for i, result := range results {
-		if result.Err != nil && !orders[i].waits && isUnavailable(result.Err) {
+		if _, away := errors.AsType[*UnavailableError](result.Err); away && !orders[i].waits {
 			failed = append(failed, orders[i])
 			continue
 		}
 		orders[i].settled(result)
 	}
 	return failed
-}
-
-func isUnavailable(err error) bool {
-	var away *UnavailableError
-	return errors.As(err, &away)
 }
 
 // inTime answers what waited too long for somebody who has given up, and gives the rest.

@@ -61,3 +61,26 @@ func TestEasyVerbs(t *testing.T) {
 	w.stop()
 	await(1)
 }
+
+// TestArraysStayTogether: pushes that are given together are of one batch, whatever waits before them.
+func TestArraysStayTogether(t *testing.T) {
+	t.Parallel()
+	w := newWriter(nil, time.Now) // it is not started, so all that is added waits
+	push := func() *order { return &order{verb: verbPush, job: &Job{}} }
+	for range takeJobs - 1 {
+		if err := w.add(push()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := w.add(push(), push(), push()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int{takeJobs + 2, 3, 0} {
+		batch, _ := w.take()
+		if n := len(batch[verbPush]); n != want {
+			t.Errorf("a writer takes %d pushes, should take %d", n, want)
+		}
+	}
+}

@@ -1,13 +1,13 @@
 -- lease: beside the prelude for what leases jobs for a delivery.
 
--- serial is the bucket's counter of pushes and deliveries, which the script has from now(); room is how many bytes of records
--- its answer may still have.
-local serial, room = 0, 0
+-- The script sets these: serial is the bucket's counter of pushes and deliveries, from now(); room is how many bytes of
+-- records its answer may still have; owner and deadline, ms, are those of its leases.
+local serial, room, owner, deadline = 0, 0, '', ''
 local leases, notes, noted = {}, {}, 0
 local firsts = {} -- topic → how the value of tries of a first delivery ends
 
 -- first_end gives that of a topic.
-local function first_end(topic, owner)
+local function first_end(topic)
   firsts[topic] = firsts[topic] or ' 0 0 ' .. owner .. ' l ' .. topic
   return firsts[topic]
 end
@@ -15,9 +15,9 @@ end
 -- lease notes to write that a job is leased, and puts onto out what its delivery needs: id, value of tries, record, and
 -- the body where that is kept beside it. Behind the value of a job that was delivered before within its budget stand a blank
 -- and the phase in which it was found. t is nil for one that was never delivered.
-local function lease(id, push, topic, t, record, beside, owner, deadline, out)
+local function lease(id, push, topic, t, record, beside, out)
   serial = serial + 1
-  local ends = t and ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. topic or first_end(topic, owner)
+  local ends = t and ' ' .. t.n .. ' ' .. t.base .. ' ' .. owner .. ' l ' .. topic or first_end(topic)
   local value = push .. ' ' .. int(serial) .. ends
   leases[noted + 1], leases[noted + 2], notes[noted + 1], notes[noted + 2] = deadline, id, id, value
   noted = noted + 2

@@ -160,5 +160,3 @@ end
 local function first_try(push, topic)
   return { push = push, token = '0', n = 0, base = 0, owner = '-', phase = 'v', topic = topic }
 end
-
-

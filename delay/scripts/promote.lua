@@ -10,8 +10,8 @@
 call('ZREM', running, '')
 local us, ahead
 us, ahead, serial = now()
-local limit, owner, deadline = tonumber(ARGV[3]), ARGV[4], int(math.ceil(us / 1000) + tonumber(ARGV[5]))
-room = tonumber(ARGV[6])
+local limit = tonumber(ARGV[3])
+owner, deadline, room = ARGV[4], int(math.ceil(us / 1000) + tonumber(ARGV[5])), tonumber(ARGV[6])
 local ready, ended, died, orphans, leased = {}, {}, {}, 0, {}
 
 -- offers says of how many jobs of a topic a lease is wanted.
@@ -71,7 +71,7 @@ for i, record in ipairs(records_of(due)) do
   elseif push and not may_expire and wanted(topic) then
     t = tried[i] and parse_try(tried[i])
     if t and t.push ~= push then t = nil end
-    lease(due[i], push, topic, t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
+    lease(due[i], push, topic, t, record, flags ~= '' and flags:find('o'), out)
   elseif topic then
     groups[topic] = groups[topic] or {}
     table.insert(groups[topic], due[i])

@@ -7,8 +7,7 @@
 call('ZREM', running, '')
 local us, _
 us, _, serial = now()
-room = tonumber(ARGV[5])
-local owner, deadline = ARGV[3], int(math.ceil(us / 1000) + tonumber(ARGV[4]))
+owner, deadline, room = ARGV[3], int(math.ceil(us / 1000) + tonumber(ARGV[4])), tonumber(ARGV[5])
 local steps, died = 2000, {}
 
 -- expire makes a job dead that is too late for its first delivery.
@@ -41,7 +40,7 @@ local function take(topic, ids, out, wanted, stale)
         expire(id, t or first_try(push, topic), record)
       else
         wanted = wanted - 1
-        lease(id, push, topic, t, record, flags ~= '' and flags:find('o'), owner, deadline, out)
+        lease(id, push, topic, t, record, flags ~= '' and flags:find('o'), out)
       end
     end
   end
