@@ -113,6 +113,9 @@ func (d *dispatcher) publish(b *batch) {
 	if b.err == nil {
 		b.err = d.link.Publish(d.subjects.barrier(b.owner, b.number), nil)
 	}
+	if b.err != nil {
+		d.link.cut() // what is buffered of the batch must not follow once nobody waits for it: the fence goes with its barrier
+	}
 }
 
 // send publishes a delivery, or hands it to the pop that waits for it.

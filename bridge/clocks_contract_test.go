@@ -2,9 +2,14 @@ package bridge_test
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/dqbridge/dqbridge/delay"
+	"github.com/dqbridge/dqbridge/internal/testenv"
 )
 
 // hostClock is the clock of a host: off by something that changes while the bridge runs, as one that is set anew. It has
@@ -73,4 +78,44 @@ func TestHostClocksOff(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leapingClock leaps ahead in the middle of a batch once it was told to: for the bridge that is a process that was stopped
+// between two publishes.
+type leapingClock struct {
+	hostClock
+	left atomic.Int64 // publishes until the leap; negative: none is asked for
+}
+
+func (c *leapingClock) now() time.Time {
+	pc, _, _, _ := runtime.Caller(1)
+	if strings.HasSuffix(runtime.FuncForPC(pc).Name(), "(*dispatcher).publish") && c.left.Add(-1) == 0 {
+		c.off.Add(int64(delay.LeaseTime))
+	}
+	return c.hostClock.now()
+}
+
+// TestStoppedInABatch: what waits to be sent when a batch has become too old is not sent any more: another replica may have
+// delivered it meanwhile, and its worker have finished it.
+func TestStoppedInABatch(t *testing.T) {
+	t.Parallel()
+	const batch, leaps = 100, 8
+	clock := leapingClock{}
+	clock.left.Store(-1)
+	r := newRig(t, func(s *setup) { s.buckets, s.Now = 1, clock.now })
+	r.history.allowRepeats()
+	r.handle(t, "t", func(d *delivery) { _ = d.Ack() })
+	for leap := range leaps {
+		lost := r.main.link.Stats().Reconnects
+		jobs := make([]string, batch)
+		for i := range jobs {
+			jobs[i] = fmt.Sprintf(`{"id":"%d-%d","topic":"t","delay":0.3}`, leap, i)
+		}
+		r.ask(t, r.msg("push", "["+strings.Join(jobs, ",")+"]"))
+		clock.left.Store(batch / 2)
+		link := r.main.link
+		testenv.Eventually(t, patience, func() bool { return link.Stats().Reconnects > lost && link.FlushTimeout(patience) == nil },
+			"the connection with the rest of the batch is given up")
+	}
+	r.emptied(t)
 }
