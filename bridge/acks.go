@@ -24,6 +24,8 @@ type acks struct {
 	trace      *tracing
 	// peers answers other replicas.
 	peers *peers
+	// taken notes that the replica of a slot takes its acks itself.
+	taken func(slot int)
 }
 
 // message makes a question of a plain message.
@@ -67,6 +69,10 @@ func (a *acks) note(s ackSubject, msg *nats.Msg) {
 		a.dispatcher.end(parseEnded(data)...)
 	case wordWaiting:
 		a.dispatcher.awaitedBy(s.id, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"))
+	case wordTaken:
+		if slot, err := strconv.Atoi(s.id); err == nil {
+			a.taken(slot)
+		}
 	case wordFigures:
 		a.peers.asked(msg)
 	case wordReady:

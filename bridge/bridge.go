@@ -118,7 +118,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	}
 	b.replicas = newReplicas(b)
 	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
-	b.acks.peers = newPeers(b)
+	b.acks.peers, b.acks.taken = newPeers(b), b.replicas.uncover
 	b.admin = newAdmin(b, bounds)
 	b.metrics.watch(b)
 	b.http = &httpServer{
@@ -137,7 +137,7 @@ func newReplicas(b *Bridge) *replicas {
 		queue: b.queue, link: b.link, subjects: b.subjects, acks: b.acks, metrics: b.metrics, log: b.log,
 		process: processName(), about: fmt.Sprintf("%s %s %s", host, b.options.Version, formatTime(b.now())),
 		covered: make(map[int]*nats.Subscription), revived: make(map[int]bool), noted: make(map[string][]byte),
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), now: b.now,
 	}
 }
 

@@ -104,12 +104,12 @@ func TestStoppedInABatch(t *testing.T) {
 	clock.left.Store(-1)
 	r := newRig(t, func(s *setup) { s.buckets, s.Now = 1, clock.now })
 	r.history.allowRepeats()
-	r.handle(t, "t", func(d *delivery) { _ = d.Ack() })
+	r.handle(t, "t", func(d *delivery) { _ = d.Ack() }) // lost where nobody listens at that moment
 	for leap := range leaps {
 		lost := r.main.link.Stats().Reconnects
 		jobs := make([]string, batch)
 		for i := range jobs {
-			jobs[i] = fmt.Sprintf(`{"id":"%d-%d","topic":"t","delay":0.3}`, leap, i)
+			jobs[i] = fmt.Sprintf(`{"id":"%d-%d","topic":"t","delay":0.3,"ttr":1}`, leap, i)
 		}
 		r.ask(t, r.msg("push", "["+strings.Join(jobs, ",")+"]"))
 		clock.left.Store(batch / 2)

@@ -181,6 +181,7 @@ func TestLifeVerbFences(t *testing.T) {
 			said409(fmt.Sprintf(`{"id":%q,"attempt":2}`, id)) // one that is still to come
 			d.settle(t, "-NAK")
 			second := d.w.next(t).is(t, id, 2)
+			r.confirmed(t, id)
 			said409(string(d.Data))
 			said409(fmt.Sprintf(`{"id":%q,"attempt":1}`, id))
 			said409(fmt.Sprintf(`{"id":%q,"attempt":3}`, id))

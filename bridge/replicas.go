@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -44,11 +45,14 @@ type replicas struct {
 	log      zerolog.Logger
 	process  string
 	about    string
+	now      func() time.Time
 
 	// mu guards what follows.
 	mu   sync.Mutex
 	slot int
 	own  *nats.Subscription
+	// beaten is when the last beat was sent that came through.
+	beaten time.Time
 	// told is where this replica hears of its flights while it leaves; nil else.
 	told    *nats.Subscription
 	covered map[int]*nats.Subscription
@@ -82,6 +86,7 @@ func (r *replicas) adopt(slot int, slots []delay.Slot) error {
 	defer r.mu.Unlock()
 	r.slots = slots
 	if r.own != nil && slot == r.slot {
+		r.claim()
 		return nil
 	}
 	sub, err := r.link.Subscribe(r.subjects.acks(slot), r.handleOnce)
@@ -100,7 +105,38 @@ func (r *replicas) adopt(slot int, slots []delay.Slot) error {
 	r.own, r.slot = sub, slot
 	r.acks.dispatcher.rename(owner{slot, r.process}.String())
 	r.queue.SetLane(slot)
+	r.claim()
 	return nil
+}
+
+// claim tells those who cover this replica's slot to leave that to it, or acks would be carried out twice, and the second
+// answer, that there is no such job, might come first. The caller holds mu.
+func (r *replicas) claim() {
+	if r.leaving {
+		return
+	}
+	covering := slices.DeleteFunc(slices.Clone(r.slots), func(s delay.Slot) bool {
+		return s.Number == r.slot || !s.Alive() || !slices.Contains(s.Covers, r.slot)
+	})
+	// The server has the subscription before the others drop theirs.
+	if len(covering) == 0 || r.link.flush() != nil {
+		return
+	}
+	for _, s := range covering {
+		subject := r.subjects.note(owner{s.Number, s.Process}.String(), wordTaken) + "." + strconv.Itoa(r.slot)
+		_ = r.link.Publish(subject, nil) // cover makes good what is lost
+	}
+}
+
+// uncover leaves the acks of a slot to its replica.
+func (r *replicas) uncover(slot int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sub := r.covered[slot]; sub != nil {
+		_ = sub.Drain() // fails only where the connection is gone; what has arrived is still handled
+		delete(r.covered, slot)
+		delete(r.revived, slot)
+	}
 }
 
 // run beats until ctx ends.
@@ -148,6 +184,7 @@ func (r *replicas) beat(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	slices.Sort(p.Covers)
+	asked := r.now()
 	slot, slots, err := r.queue.Beat(ctx, p)
 	if err != nil {
 		return err
@@ -162,26 +199,29 @@ func (r *replicas) beat(ctx context.Context) error {
 		}
 	}
 	r.acks.dispatcher.shareProbes(max(alive, 1))
-	return r.cover(slots)
+	return r.cover(asked, slots)
 }
 
 // cover subscribes to the acks of slots whose replicas are gone, and leaves those that have a replica again, one beat
-// after it was seen: so there is always somebody.
-func (r *replicas) cover(slots []delay.Slot) error {
+// after it was seen, if that did not claim its acks before: so there is always somebody. The slots are as a beat told that was
+// sent at asked.
+func (r *replicas) cover(asked time.Time, slots []delay.Slot) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	certain := asked.Sub(r.beaten) < delay.StaleAfter // who could not beat itself cannot tell who is gone
+	r.beaten = asked
 	var errs []error
 	for _, s := range slots {
 		sub := r.covered[s.Number]
 		switch {
 		case s.Number == r.slot || s.Number < 0:
 		case s.Alive() && sub != nil && r.revived[s.Number]:
-			errs = append(errs, sub.Drain()) // what has arrived is still handled
+			errs = append(errs, sub.Drain()) // as in uncover
 			delete(r.covered, s.Number)
 			delete(r.revived, s.Number)
 		case s.Alive() && sub != nil:
 			r.revived[s.Number] = true
-		case !s.Alive() && sub == nil && s.Age < coverFor:
+		case !s.Alive() && sub == nil && s.Age < coverFor && (s.Leaving || certain):
 			sub, err := r.link.QueueSubscribe(r.subjects.acks(s.Number), ackQueue, r.acks.handle)
 			if err != nil {
 				errs = append(errs, err)

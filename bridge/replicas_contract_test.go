@@ -118,6 +118,37 @@ func TestAcksOfAStoppedReplica(t *testing.T) {
 	}
 }
 
+// TestSuccessor: one that takes the slot of a replica that left answers that one's acks alone, although another replica
+// took them until then.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const jobs = 500
+	w := r.work(t, "t")
+	for i := range jobs {
+		r.push(t, fmt.Sprintf(`{"id":"job-%d","topic":"t","ttr":600}`, i))
+	}
+	out := w.await(t, jobs)
+	other := r.start(t)
+	if err := r.main.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() bool { return other.log.has("acks of a replica that is gone are taken") }, "the acks are taken")
+	r.start(t)
+	var workers sync.WaitGroup
+	for part := range slices.Chunk(out, jobs/10) {
+		workers.Go(func() {
+			for _, d := range part {
+				if n := finished(t, d.say(t, "+ACK")); n != 1 {
+					t.Errorf("the ack of %s finished %d jobs", d.id(), n)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	r.emptied(t)
+}
+
 // TestHandOver: no ack is lost, or wrongly answered, while a replica leaves its work to another.
 func TestHandOver(t *testing.T) {
 	t.Parallel()

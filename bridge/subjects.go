@@ -19,6 +19,7 @@ import (
 //	dq.ack.<slot>.<process>.ended                 another replica to it: these flights are over, "<bucket> <token>" a line
 //	dq.ack.<slot>.<process>.waiting.<slot>.<process>  another replica to it: pops wait there for these topics, one a line
 //	dq.ack.<slot>.<process>.ready                 another replica to it: ready jobs its pops wait for, "<bucket> <topic>" a line
+//	dq.ack.<slot>.<process>.taken.<slot>          another replica to it: it takes the acks of this slot itself
 //	dq.ack.<slot>.<process>.figures               another replica, as a request: what went through it (peers.go)
 //	dq.event.<what>              advisories
 const (
@@ -26,6 +27,7 @@ const (
 	wordEnded   = "ended"
 	wordWaiting = "waiting"
 	wordReady   = "ready"
+	wordTaken   = "taken"
 	wordFigures = "figures"
 )
 
@@ -120,7 +122,7 @@ func (s subjects) parseAck(subject string) (ackSubject, error) {
 	}
 	first, rest, _ := strings.Cut(rest, ".")
 	switch first {
-	case wordBarrier, wordEnded, wordWaiting, wordReady, wordFigures:
+	case wordBarrier, wordEnded, wordWaiting, wordReady, wordTaken, wordFigures:
 		a.word, a.id = first, rest
 		return a, nil
 	}
