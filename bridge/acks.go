@@ -79,7 +79,7 @@ func (a *acks) note(s ackSubject, msg *nats.Msg) {
 		for line := range strings.Lines(string(data)) {
 			bucket, topic, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 			if b, err := strconv.Atoi(bucket); err == nil && b >= 0 && b < a.queue.Buckets() && delay.CheckTopic(topic) == nil {
-				a.dispatcher.ready(b, topic)
+				a.dispatcher.heardOf(b, topic)
 			}
 		}
 	}

@@ -118,6 +118,7 @@ func New(link *Link, store *delay.Store, o Options, log zerolog.Logger) *Bridge 
 	}
 	b.replicas = newReplicas(b)
 	b.dispatcher.notify, b.dispatcher.awaits = b.replicas.readyElsewhere, b.replicas.announce
+	b.dispatcher.others = b.replicas.otherOwners
 	b.acks.peers, b.acks.taken = newPeers(b), b.replicas.uncover
 	b.admin = newAdmin(b, bounds)
 	b.metrics.watch(b)

@@ -73,8 +73,9 @@ type dispatcher struct {
 	calls  context.Context //nolint:containedctx // they begin in timers and handlers, which have none
 	died   func(delay.DeadJob)
 	expiry *expiry
-	// notify tells another replica of a bucket with ready jobs of a topic that its pops wait for.
+	// notify tells another replica of a bucket with ready jobs of a topic; others gives those that live.
 	notify func(owner string, bucket int, topic string)
+	others func() []string
 	// awaits tells the other replicas of topics that pops wait for here.
 	awaits func(topics []string)
 	// offers are those of which nobody knows yet what came of them: run waits for them before it closes batches.
@@ -106,18 +107,38 @@ func newDispatcher(b *Bridge) *dispatcher {
 	return d
 }
 
-// ready notes that a topic has ready jobs in a bucket.
+// ready notes that a topic has ready jobs in a bucket, and tells the replicas where pops wait for it; where there is no
+// room for it here, all replicas.
 func (d *dispatcher) ready(bucket int, name string) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := d.topic(name)
-	t.hint(bucket)
-	d.enqueue(t)
+	t := d.readyHere(bucket, name)
 	for owner, until := range d.remote[name] {
 		if d.now().Before(until) {
 			d.notify(owner, bucket, name)
 		}
 	}
+	spread := t.out >= d.window && t.spread(bucket, d.now())
+	d.mu.Unlock()
+	if spread {
+		for _, owner := range d.others() {
+			d.notify(owner, bucket, name)
+		}
+	}
+}
+
+// heardOf notes ready jobs that another replica tells of. They are not told on, or replicas would do so for ever.
+func (d *dispatcher) heardOf(bucket int, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readyHere(bucket, name)
+}
+
+// readyHere notes ready jobs for this replica. The caller holds mu.
+func (d *dispatcher) readyHere(bucket int, name string) *topic {
+	t := d.topic(name)
+	t.hint(bucket)
+	d.enqueue(t)
+	return t
 }
 
 // topic gives what is known of a topic, from now on. The caller holds mu.

@@ -34,7 +34,7 @@ func (r *replicas) jot(subject string, line func([]byte) []byte) {
 	}
 }
 
-// readyElsewhere tells another replica of ready jobs that its pops wait for.
+// readyElsewhere tells another replica of ready jobs.
 func (r *replicas) readyElsewhere(owner string, bucket int, topic string) {
 	r.jot(r.subjects.note(owner, wordReady), func(note []byte) []byte {
 		note = append(strconv.AppendInt(note, int64(bucket), 10), ' ')

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -291,4 +292,39 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("it took %v (%v)", time.Since(started), err)
 		}
 	})
+}
+
+// TestNotesHaveNoEcho: where pops wait at two replicas, these do not tell each other of ready jobs for ever.
+func TestNotesHaveNoEcho(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	second := r.start(t)
+	// What a replica is told it handles before what is published later.
+	awaited, notes := &worker{rig: r}, &worker{rig: r}
+	awaited.subscribe(t, r.nc, r.subject("ack.*.*.waiting.>"), "")
+	notes.subscribe(t, r.nc, r.subject("ack.*.*.ready"), "")
+	ctx, cancel := context.WithCancel(t.Context())
+	var pops sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		pops.Wait()
+	})
+	for _, b := range []*replica{r.main, second} {
+		for range 2 {
+			pops.Go(func() { _, _ = b.tryHTTP(ctx, t, http.MethodGet, "/pop?topic=t&wait=20s", "") })
+		}
+	}
+	testenv.Eventually(t, patience, func() bool {
+		told := map[string]bool{}
+		for _, d := range awaited.all() {
+			told[d.Subject] = true
+		}
+		return len(told) == 2
+	}, "the replicas tell each other of their pops")
+	id := r.push(t, `{"topic":"t","ttr":60}`).ID
+	pause(t, 300*time.Millisecond) // an echo would be there thousands of times
+	if n := notes.count(); n > 10 {
+		t.Errorf("%d notes of one ready job", n)
+	}
+	r.finish(t, id)
 }

@@ -18,7 +18,7 @@ import (
 //	dq.ack.<slot>.<process>.barrier.<number>      a replica to itself: all it published before has been taken
 //	dq.ack.<slot>.<process>.ended                 another replica to it: these flights are over, "<bucket> <token>" a line
 //	dq.ack.<slot>.<process>.waiting.<slot>.<process>  another replica to it: pops wait there for these topics, one a line
-//	dq.ack.<slot>.<process>.ready                 another replica to it: ready jobs its pops wait for, "<bucket> <topic>" a line
+//	dq.ack.<slot>.<process>.ready                 another replica to it: ready jobs, "<bucket> <topic>" a line
 //	dq.ack.<slot>.<process>.taken.<slot>          another replica to it: it takes the acks of this slot itself
 //	dq.ack.<slot>.<process>.figures               another replica, as a request: what went through it (peers.go)
 //	dq.event.<what>              advisories

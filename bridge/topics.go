@@ -14,6 +14,8 @@ const (
 	lastProbe  = time.Second
 	// probeGrid is how far the moments of probes of different topics are apart.
 	probeGrid = 100 * time.Millisecond
+	// spreadEvery bounds how often all replicas are told of a bucket's ready jobs that have no room here.
+	spreadEvery = 20 * time.Millisecond
 )
 
 // topic is what the dispatcher knows of a topic. All fields but lateness are guarded by the dispatcher's mutex.
@@ -48,6 +50,8 @@ type topic struct {
 	used time.Time
 	// next is the bucket that is asked first, so that all get their turn.
 	next int
+	// spreads says for each bucket when all replicas were last told of its ready jobs; nil: never.
+	spreads []time.Time
 	// lateness is where the metrics count it, nil before its first delivery.
 	lateness atomic.Pointer[prometheus.Observer]
 }
@@ -55,6 +59,18 @@ type topic struct {
 func (t *topic) hint(bucket int) {
 	t.last++
 	t.hints[bucket] = t.last
+}
+
+// spread notes that all replicas are told of a bucket's ready jobs, where that was not just so.
+func (t *topic) spread(bucket int, now time.Time) bool {
+	if t.spreads == nil {
+		t.spreads = make([]time.Time, len(t.hints))
+	}
+	if now.Sub(t.spreads[bucket]) < spreadEvery {
+		return false
+	}
+	t.spreads[bucket] = now
+	return true
 }
 
 func (t *topic) hinted() bool {

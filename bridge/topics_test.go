@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,6 +29,47 @@ func TestPlanWithoutHintsTakesNoWindow(t *testing.T) {
 	if r, n := d.plan(); n != unheardTurn || len(r.wants[1]) != 1 || d.topics["t"].out != n {
 		t.Fatalf("planned %d %+v, out is %d", n, r.wants, d.topics["t"].out)
 	}
+}
+
+// TestReadyIsSpread: replicas hear of ready jobs where pops wait for them, and of all that have no room here, now and then;
+// what one hears of it does not pass on.
+func TestReadyIsSpread(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	d := newTestDispatcher(2, 3)
+	d.now = func() time.Time { return now }
+	d.others, d.remote = func() []string { return []string{"1.x", "2.y"} }, make(map[string]map[string]time.Time)
+	var notes []string
+	d.notify = func(owner string, bucket int, topic string) {
+		notes = append(notes, fmt.Sprintf("%s %d %s", owner, bucket, topic))
+	}
+	told := func(when string, want ...string) {
+		t.Helper()
+		if !slices.Equal(notes, want) {
+			t.Errorf("%s: told %q, should be %q", when, notes, want)
+		}
+		notes = nil
+	}
+	d.ready(0, "t")
+	told("there is room")
+	d.awaitedBy("2.y", []string{"t"})
+	d.ready(0, "t")
+	told("a pop waits elsewhere", "2.y 0 t")
+	d.heardOf(0, "t")
+	told("another replica told of it")
+	now = now.Add(time.Hour)
+	d.topics["t"].out = 3
+	d.ready(0, "t")
+	told("there is no room", "1.x 0 t", "2.y 0 t")
+	d.ready(0, "t")
+	told("they were told just now")
+	d.ready(1, "t")
+	told("another bucket", "1.x 1 t", "2.y 1 t")
+	now = now.Add(spreadEvery)
+	d.heardOf(0, "t")
+	told("another replica has no room either")
+	d.ready(0, "t")
+	told("a while later", "1.x 0 t", "2.y 0 t")
 }
 
 func TestShareDividesOverHintedBuckets(t *testing.T) {

@@ -135,9 +135,11 @@ func TestWorkerVanishes(t *testing.T) {
 	r := newRig(t)
 	vanishing := r.connect()
 	gone := r.member(t, vanishing, "t", "g")
-	for i := range jobs {
-		r.push(t, fmt.Sprintf(`{"id":"job-%d","topic":"t","ttr":1.5}`, i))
+	list := make([]string, jobs) // one message: the first must not come again before the last is there
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"id":"job-%d","topic":"t","ttr":1.5}`, i)
 	}
+	r.ask(t, r.msg("push", "["+strings.Join(list, ",")+"]"))
 	had := map[string]time.Time{}
 	for _, d := range gone.await(t, jobs) {
 		had[d.is(t, d.id(), 1).id()] = d.at
