@@ -46,7 +46,7 @@ type Promotion struct {
 	Leased []Delivery
 	// Unreadable holds an error for each leased job whose record cannot be decoded; its lease runs out.
 	Unreadable []error
-	// Next is how long until the next job or deadline is due; negative: there is none.
+	// Next is how long until the next job or deadline is due; negative: there is none, or another replica watches for it.
 	Next time.Duration
 	// More says that a batch was full: there is a backlog. Then Next is of the first entry that is not due.
 	More bool
@@ -75,8 +75,9 @@ func (o Offer) batch() int {
 // Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time. Jobs of topics that
 // are offered are leased instead, where none of their topic is ready already. Jobs of paused topics do not expire meanwhile.
 func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []string) (Promotion, error) {
-	c := s.bucketCall(promoteScript, bucket, 5+2*len(offer.Topics)+len(paused))
-	c.args = append(c.args, offer.batch(), offer.Owner, LeaseTime.Milliseconds(), reserveBytes, len(offer.Topics))
+	kept := s.watches[bucket].Load()
+	c := s.bucketCall(promoteScript, bucket, 6+2*len(offer.Topics)+len(paused))
+	c.args = append(c.args, offer.batch(), offer.Owner, LeaseTime.Milliseconds(), reserveBytes, kept, len(offer.Topics))
 	for _, w := range offer.Topics {
 		c.args = append(c.args, w.Topic, w.N)
 	}
@@ -84,6 +85,7 @@ func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []s
 		c.args = append(c.args, topic)
 	}
 	if err := s.send(ctx, c); err != nil {
+		s.watches[bucket].Store(noWatch)
 		return Promotion{}, fmt.Errorf("promote bucket %d: %w", bucket, err)
 	}
 	reply := list(c.reply)
@@ -95,6 +97,7 @@ func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []s
 		Topics: texts(reply[3]), More: number(reply[2]) == 1, Orphans: int(number(reply[6])),
 		Next: -1, Clock: time.UnixMicro(now), Ahead: time.Duration(number(reply[7])) * time.Microsecond,
 	}
+	s.keepWatch(bucket, kept, max(next, 0))
 	if next >= 0 {
 		p.Next = max(time.Duration(next-now)*time.Microsecond, 0)
 	}

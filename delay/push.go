@@ -20,6 +20,8 @@ type Pushed struct {
 	Replaced bool
 	// Wait is how long until the job is due by Redis's clock; zero: it is ready.
 	Wait time.Duration
+	// Watch says that this replica keeps the bucket's watch until then: no other one looks for the job in time.
+	Watch bool
 	// Err is ErrTooFar, ErrOtherTopic, ErrLeased, ErrState (a replace met a job in flight), or an UnavailableError.
 	Err error
 }
@@ -45,7 +47,7 @@ func (s *Store) pushing(jobs []*Job) work[Pushed] {
 	w.results = func() []Pushed {
 		results := make([]Pushed, len(jobs))
 		for p, part := range parts {
-			pushedBy(w.calls[p], jobs, part, results)
+			s.pushedBy(w.calls[p], jobs, part, results)
 		}
 		return results
 	}
@@ -53,16 +55,23 @@ func (s *Store) pushing(jobs []*Job) work[Pushed] {
 }
 
 // pushedBy reads what a call did to a part of some jobs.
-func pushedBy(c *call, jobs []*Job, part []int, results []Pushed) {
-	replies := list(c.reply)
+func (s *Store) pushedBy(c *call, jobs []*Job, part []int, results []Pushed) {
+	replies, watch := list(c.reply), int64(0)
+	if len(replies) == len(part)+2 {
+		watch = number(replies[len(part)+1])
+	}
+	if watch > 0 {
+		s.watches[s.BucketOf(jobs[part[0]].ID)].Store(watch)
+	}
 	for at, i := range part {
 		switch {
 		case c.err != nil:
 			results[i].Err = fmt.Errorf("push job: %w", c.err)
-		case len(replies) != len(part)+1:
+		case len(replies) != len(part)+2:
 			results[i].Err = &UnavailableError{Maybe: true, Cause: fmt.Errorf("push job: reply of %d entries", len(replies))}
 		default:
 			results[i] = pushedOf(jobs[i], number(replies[0]), replies[at+1])
+			results[i].Watch = watch > 0 && results[i].DueAt.UnixMicro() == watch
 		}
 	}
 }

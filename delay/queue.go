@@ -75,9 +75,11 @@ func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 		q.settler = newWriter(store, o.Now)
 	}
 	q.retention = &retention{store: store, sink: sink, age: o.DeadRetention, most: o.DeadMax}
+	began := o.Now()
 	for b := range store.Buckets() {
+		beat := began.Add(o.Tick * time.Duration(b/beatTogether*beatTogether) / time.Duration(store.Buckets()))
 		q.tickers = append(q.tickers, &ticker{
-			bucket: b, store: store, sink: sink, tick: o.Tick, now: o.Now,
+			bucket: b, store: store, sink: sink, tick: o.Tick, beat: beat, now: o.Now,
 			sweep: newSweep(store, b, sink),
 		})
 	}
@@ -156,15 +158,21 @@ func (q *Queue) orderOf(push Push, waits bool) *order {
 			p = Pushed{State: InFlight, Err: ErrState}
 		}
 		if p.Err == nil && !p.Duplicate {
-			if p.State == Ready {
-				q.sink.Ready(q.BucketOf(job.ID), job.Topic)
-			} else {
-				q.tickers[q.BucketOf(job.ID)].wakeIn(p.Wait)
-			}
+			q.stored(job, p)
 		}
 		done(p)
 	}
 	return o
+}
+
+// stored passes on that there is a new job.
+func (q *Queue) stored(job *Job, p Pushed) {
+	switch {
+	case p.State == Ready:
+		q.sink.Ready(q.BucketOf(job.ID), job.Topic)
+	case p.Watch || p.Wait > watchAhead: // else somebody looks before it is due
+		q.tickers[q.BucketOf(job.ID)].wakeIn(p.Wait)
+	}
 }
 
 // enqueue gives pushes to the writers, or answers why it cannot.

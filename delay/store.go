@@ -22,9 +22,11 @@ const (
 // Store changes the state of jobs in Redis: one method for each script, no loops, no goroutines.
 // Its methods take jobs of any buckets and send one pipeline. They are safe for concurrent use.
 type Store struct {
-	client   redis.UniversalClient
-	space    keyspace
-	buckets  []bucketKeys
+	client  redis.UniversalClient
+	space   keyspace
+	buckets []bucketKeys
+	// watches has for each bucket the watch that this replica keeps, µs, noWatch where it does not know (prelude.lua).
+	watches  []atomic.Int64
 	maxDelay time.Duration
 	// waitReplicas is how many replicas of Redis must hold a push before it counts; 0: none.
 	waitReplicas int
@@ -39,6 +41,13 @@ type Store struct {
 	// shift is added to Redis's clock; only tests set it.
 	shift func() time.Duration
 }
+
+const (
+	// noWatch says of a watch that it is not known: nothing was asked yet, or a call had no answer.
+	noWatch = -1
+	// watchAhead is how far ahead a watch may be; the scripts have it too.
+	watchAhead = time.Second
+)
 
 // StoreOptions say what a store is; all of them hold for its whole life.
 type StoreOptions struct {
@@ -55,12 +64,22 @@ type StoreOptions struct {
 func NewStore(client redis.UniversalClient, o StoreOptions) *Store {
 	s := &Store{
 		client: client, space: keyspace{o.Prefix}, maxDelay: o.MaxDelay, waitReplicas: o.WaitReplicas,
-		shift: func() time.Duration { return 0 },
+		watches: make([]atomic.Int64, o.Buckets),
+		shift:   func() time.Duration { return 0 },
 	}
 	for b := range o.Buckets {
 		s.buckets = append(s.buckets, s.space.bucket(b))
+		s.watches[b].Store(noWatch)
 	}
 	return s
+}
+
+// keepWatch notes the watch of a bucket after a promote that knew of another one, kept. A push may have taken one meanwhile:
+// of two that are not over the earlier one holds.
+func (s *Store) keepWatch(bucket int, kept, watch int64) {
+	if w := &s.watches[bucket]; !w.CompareAndSwap(kept, watch) && watch > 0 && watch < w.Load() {
+		w.Store(watch)
+	}
 }
 
 // Open records the layout at the first use of a store and checks it later. Another one is ErrLayout.

@@ -16,6 +16,8 @@ const (
 	staleSlack    = 1000
 	compactBlocks = 50
 	maxPause      = time.Second
+	// beatTogether is how many buckets share a beat.
+	beatTogether = 8
 	// backlogPause, for each bucket there is, is the pause between two batches of a backlog, shorter for smaller ones: all
 	// buckets together promote up to 64,000 jobs a second, more than is delivered, and leave Redis to the deliveries and to
 	// what becomes due meanwhile.
@@ -28,7 +30,10 @@ type ticker struct {
 	store  *Store
 	sink   Sink
 	tick   time.Duration
-	now    func() time.Time
+	// beat is one of the moments, a tick apart, at which it runs in any case: some buckets share it, so that their calls
+	// meet warm caches where nothing else is to do.
+	beat time.Time
+	now  func() time.Time
 
 	// due is the earliest moment it was told to wake, zero for none; the alarm, nil while it does not run, is set for it.
 	mu    sync.Mutex
@@ -125,7 +130,7 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	if err := t.look(ctx); err != nil {
 		return 0, err
 	}
-	longest := t.tick - rand.N(t.tick/10)
+	longest := t.untilBeat(answered)
 	if p.More {
 		longest = min(longest, backlogPause*time.Duration(t.store.Buckets()*offer.batch()/promoteBatch))
 	}
@@ -133,6 +138,15 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 		return p.Next, nil
 	}
 	return longest, nil
+}
+
+// untilBeat is how long until the next beat of the ticker.
+func (t *ticker) untilBeat(now time.Time) time.Duration {
+	since := now.Sub(t.beat) % t.tick
+	if since < 0 { // the clock went back
+		since += t.tick
+	}
+	return t.tick - since
 }
 
 func (t *ticker) report(p Promotion) {
@@ -162,7 +176,7 @@ func (t *ticker) look(ctx context.Context) error {
 	if t.now().Before(t.nextLook) {
 		return nil
 	}
-	t.nextLook = t.now().Add(t.tick)
+	t.nextLook = t.now().Add(t.tick * 9 / 10) // so that no beat comes just before it
 	for range activePages {
 		topics, cursor, err := t.store.Active(ctx, t.bucket, t.cursor, activePage)
 		if err != nil {

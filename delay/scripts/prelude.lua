@@ -23,11 +23,11 @@ local function behind(us, last)
 end
 
 -- now gives the bucket's time, µs since 1970: Redis's clock, but never less than the last time given; by how many µs it
--- is ahead of that clock; and the bucket's counter of pushes and deliveries, from which it takes so many numbers.
+-- is ahead of that clock; the bucket's counter of pushes and deliveries, from which it takes so many numbers; and its watch.
 local function now(take)
   local t = call('TIME')
   local us, ahead = t[1] * 1000000 + t[2] + shift * 1000, 0
-  local kept = call('HMGET', clock, 'now', 'seq')
+  local kept = call('HMGET', clock, 'now', 'seq', 'watch')
   local last, number = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
   if us < last then us, ahead = behind(us, last) end
   if take then
@@ -35,8 +35,16 @@ local function now(take)
   elseif us - last >= 1000 then
     call('HSET', clock, 'now', int(us))
   end
-  return us, ahead, number
+  return us, ahead, number, tonumber(kept[3] or 0)
 end
+
+-- A bucket's watch is the moment, µs, at which one of its replicas has promised to look for what is due, 0 or in the past
+-- where none has: so not all of them wake up for each job. It is never more than a second ahead, and each replica looks once
+-- a tick whatever it says, so a replica that goes does not take its promise with it.
+local watch_ahead = 1000000
+
+-- keeps_watch reports whether somebody looks at a moment or before it.
+local function keeps_watch(watch, us, moment) return watch > us and watch <= moment end
 
 -- count notes a change of the number of jobs of a topic in a state (d, r, i, x); commit_counts writes all notes.
 local delta = { d = {}, r = {}, i = {}, x = {} }

@@ -1,22 +1,24 @@
 -- promote makes ready what is due, and what was leased or delivered and not settled in time. Jobs of topics that are
 -- offered it leases at once, where nothing of their topic is ready before them.
 -- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4]: owner of the leases.
--- ARGV[5]: their ms. ARGV[6]: bytes of their records at most. ARGV[7]: number of offers, then for each its topic and of how
--- many jobs. Then the topics that are paused: their jobs do not expire.
--- Returns: µs now | µs of the next entry that is not due, or -1 | 1 where more is due already | {topic, …} with new ready jobs |
--- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
--- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock |
+-- ARGV[5]: their ms. ARGV[6]: bytes of their records at most. ARGV[7]: the watch that the caller keeps, -1 where it does not
+-- know of any. ARGV[8]: number of offers, then for each its topic and of how many jobs. Then the topics that are paused: their
+-- jobs do not expire.
+-- Returns: µs now | µs of the next entry that is not due, or -1 where there is none or another replica watches for it | 1 where
+-- more is due already | {topic, …} with new ready jobs | {value of tries, …} of the flights that ended |
+-- {id, value of tries, record, body, …} of the jobs that are dead now | number of ids without a record, which were dropped |
+-- µs that the bucket is ahead of Redis's clock |
 -- {id, value of tries, record, body where it is kept beside the record, …} of the jobs that are leased.
 call('ZREM', running, '')
-local us, ahead
-us, ahead, serial = now()
+local us, ahead, watch
+us, ahead, serial, watch = now()
 local limit = tonumber(ARGV[3])
 owner, deadline, room = ARGV[4], int(math.ceil(us / 1000) + tonumber(ARGV[5])), tonumber(ARGV[6])
 local ready, ended, died, orphans, leased = {}, {}, {}, 0, {}
 
 -- offers says of how many jobs of a topic a lease is wanted.
-local offers, paused, groups, at = {}, {}, {}, 8
-for _ = 1, tonumber(ARGV[7]) do
+local offers, paused, groups, at = {}, {}, {}, 9
+for _ = 1, tonumber(ARGV[8]) do
   offers[ARGV[at]], at = tonumber(ARGV[at + 1]), at + 2
 end
 for i = at, #ARGV do paused[ARGV[i]] = true end
@@ -142,5 +144,13 @@ if more == 1 then
 else
   deadline_next, following = deadline_next or first_of(running), first_of(bucket)
   if following < 0 or deadline_next >= 0 and deadline_next < following then following = deadline_next end
+  if following >= 0 and following - us <= watch_ahead then
+    local kept = tonumber(ARGV[7])
+    if kept >= 0 and kept ~= watch and keeps_watch(watch, us, following) then
+      following = -1
+    elseif watch ~= following then
+      call('HSET', clock, 'watch', int(following))
+    end
+  end
 end
 return { us, following, more, ready, ended, died, orphans, ahead, out }

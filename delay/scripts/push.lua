@@ -6,7 +6,8 @@
 -- more: sequence and mark of its message, the mark '' where it has none.
 -- Returns µs now, then for each job one of: due ms (negative where it is ready at once) | {state, due ms, topic} of the
 -- stored job with this id, which stays | {replaced, due ms (negative as above), topic} | {leased} its delivery is not
--- certain yet | far: the moment is beyond the longest delay | {again} this very push was stored before.
+-- certain yet | far: the moment is beyond the longest delay | {again} this very push was stored before. At the end: the
+-- bucket's watch, µs, where the caller keeps it from now on, 0 where it need not.
 local seen = KEYS[10]
 
 -- The jobs in their order: what each has of its own, and its run.
@@ -30,11 +31,11 @@ while at <= #ARGV do
   end
 end
 
-local us, _, number = now(n)
+local us, _, number, watch = now(n)
 local ms, up = math.floor(us / 1000), math.ceil(us / 1000)
 local known = call('HMGET', pool, unpack(ids))
 local replies, fresh, records, outside, delayed, groups = { us }, {}, {}, {}, {}, {}
-local filed, waiting = 0, 0 -- entries of records and delayed
+local filed, waiting, soonest = 0, 0, math.huge -- entries of records and delayed; the first due time of these, ms
 
 -- due_of gives the moment that jobs are due, and the one they count as pushed at.
 local function due_of(when)
@@ -90,6 +91,7 @@ local function store(i, listed)
   if run.late then
     waiting = waiting + 2
     delayed[waiting - 1], delayed[waiting] = run.score, id
+    soonest = math.min(soonest, run.due)
   elseif not listed then
     groups[run.topic] = groups[run.topic] or {}
     table.insert(groups[run.topic], id)
@@ -154,4 +156,11 @@ for topic, list in pairs(groups) do enlist('RPUSH', topic, list, us) end
 -- Behind the jobs: a mark whose job was not stored would lose it.
 if #notes > 0 then call('ZADD', seen, unpack(notes)) end
 commit_counts()
+local first = soonest * 1000
+if first - us <= watch_ahead and not keeps_watch(watch, us, first) then
+  call('HSET', clock, 'watch', int(first))
+  replies[n + 2] = first
+else
+  replies[n + 2] = 0
+end
 return replies
