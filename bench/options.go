@@ -20,7 +20,7 @@ type options struct {
 	env, env2, from       list
 	again, explain        bool
 	peerNames, workNames  string
-	workers               string
+	workers, bridges      string
 	rounds                int
 	dir, json, svg        string
 	sizes                 load.Sizes
@@ -48,6 +48,7 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.peerNames, "peers", "dqbridge,JetStream,asynq,beanstalkd", "who is measured")
 	f.StringVar(&o.workNames, "work", "", "which workloads, comma separated; empty: all")
 	f.StringVar(&o.workers, "workers", "", "numbers of workers to try in drain and steady; empty: those that each peer names")
+	f.StringVar(&o.bridges, "bridges", "1", "numbers of bridges on one Redis to measure, comma separated: more than one as dqbridge-x2, and so on")
 	f.IntVar(&o.rounds, "rounds", 3, "how often each is measured, in turn")
 	f.IntVar(&o.sizes.Jobs, "jobs", 50_000, "jobs of push, batches and drain")
 	f.IntVar(&o.sizes.Size, "size", 100, "bytes of a body")
@@ -103,7 +104,11 @@ func (o *options) peers() ([]peers.Peer, error) {
 	for name := range strings.SplitSeq(o.peerNames, ",") {
 		switch strings.ToLower(name) {
 		case "dqbridge":
-			asked = append(asked, peers.NewDQBridge("dqbridge", binary, nats, o.env))
+			bridges, err := o.dqbridges(binary, nats)
+			if err != nil {
+				return nil, err
+			}
+			asked = append(asked, bridges...)
 			second, err := o.second(binary, nats)
 			if err != nil {
 				return nil, err
@@ -124,6 +129,23 @@ func (o *options) peers() ([]peers.Peer, error) {
 	return asked, nil
 }
 
+// dqbridges are as many bridges as asked for.
+func (o *options) dqbridges(binary, nats string) ([]peers.Peer, error) {
+	numbers, err := counts("bridges", o.bridges)
+	if err != nil {
+		return nil, err
+	}
+	var all []peers.Peer
+	for _, n := range numbers {
+		name := "dqbridge"
+		if n > 1 {
+			name += "-x" + strconv.Itoa(n)
+		}
+		all = append(all, peers.NewDQBridge(name, binary, nats, o.env, n))
+	}
+	return all, nil
+}
+
 // second is dqbridge-2, nil where none is asked for.
 func (o *options) second(binary, nats string) (peers.Peer, error) {
 	if o.binary2 != "" {
@@ -138,7 +160,7 @@ func (o *options) second(binary, nats string) (peers.Peer, error) {
 	if len(o.env2) > 0 {
 		env = o.env2
 	}
-	return peers.NewDQBridge("dqbridge-2", binary, nats, env), nil
+	return peers.NewDQBridge("dqbridge-2", binary, nats, env, 1), nil
 }
 
 // variants are the numbers of workers to try.
@@ -149,11 +171,16 @@ func (o *options) variants(w load.Work, p peers.Peer) ([]int, error) {
 	if o.workers == "" {
 		return p.Variants(), nil
 	}
+	return counts("workers", o.workers)
+}
+
+// counts reads numbers from 1 on, comma separated, of a flag.
+func counts(name, value string) ([]int, error) {
 	var numbers []int
-	for text := range strings.SplitSeq(o.workers, ",") {
+	for text := range strings.SplitSeq(value, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("workers: %q is not a number from 1 on", text)
+			return nil, fmt.Errorf("%s: %q is not a number from 1 on", name, text)
 		}
 		numbers = append(numbers, n)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,21 +25,23 @@ const (
 	dqBatch, dqBatches = 100, 4
 )
 
-// DQBridge is one bridge on a NATS server without JetStream and a Redis of its own.
+// DQBridge is one or more bridges on a NATS server without JetStream and a Redis of its own.
 type DQBridge struct {
 	name               string
 	binary, natsBinary string
 	env                []string
+	number             int
 
-	redis  *redisServer
-	nats   *server
-	bridge *server
-	nc     *nats.Conn
+	redis   *redisServer
+	nats    *server
+	bridges []*server
+	nc      *nats.Conn
 }
 
-// NewDQBridge measures a built dqbridge. env is added to its environment, and HTTP, if it is to be on, needs an address there.
-func NewDQBridge(name, binary, natsBinary string, env []string) *DQBridge {
-	return &DQBridge{name: name, binary: binary, natsBinary: natsBinary, env: env}
+// NewDQBridge measures so many of a built dqbridge. env is added to their environment, and HTTP, if it is to be on, needs an
+// address there.
+func NewDQBridge(name, binary, natsBinary string, env []string, number int) *DQBridge {
+	return &DQBridge{name: name, binary: binary, natsBinary: natsBinary, env: env, number: number}
 }
 
 // Name is what it is called in tables.
@@ -64,8 +67,12 @@ func (d *DQBridge) Start(ctx context.Context, dir string) error {
 	if d.nats, err = startNATS(ctx, d.natsBinary, dir, ""); err != nil {
 		return err
 	}
-	if d.bridge, err = d.startBridge(ctx, dir); err != nil {
-		return err
+	for i := range d.number {
+		var bridge *server
+		if bridge, err = d.startBridge(ctx, filepath.Join(dir, "bridge-"+strconv.Itoa(i))); err != nil {
+			return err
+		}
+		d.bridges = append(d.bridges, bridge)
 	}
 	if d.nc, err = d.nats.connect(); err != nil {
 		return err
@@ -77,31 +84,54 @@ func (d *DQBridge) startBridge(ctx context.Context, dir string) (*server, error)
 	cmd := exec.Command(d.binary)
 	cmd.Env = append(os.Environ(), "DQ_NATS_URL=nats://"+d.nats.addr, "DQ_REDIS_URL=redis://"+d.redis.addr+"/0", "DQ_HTTP_ADDR=")
 	cmd.Env = append(append(cmd.Env, values(dqbridgeOptions)...), d.env...)
-	dir = filepath.Join(dir, "bridge")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	return startServer(ctx, dir, d.nats.addr, cmd) // it listens on nothing itself: answers waits for it
 }
 
-// answers waits until the bridge answers a request.
+// answers waits until all bridges serve.
 func (d *DQBridge) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if _, err := d.Stored(ctx); err == nil {
+		if d.serving(ctx) == d.number {
 			return nil
 		}
 		select {
 		case <-again.C:
-		case <-d.bridge.done:
-			return fmt.Errorf("%s ended at start: %s", d.name, d.bridge.tail())
+		case <-d.bridges[0].done:
+			return fmt.Errorf("%s ended at start: %s", d.name, d.bridges[0].tail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %w: %s", d.name, ctx.Err(), d.bridge.tail())
+			return fmt.Errorf("%s does not answer: %w: %s", d.name, ctx.Err(), d.bridges[0].tail())
 		}
 	}
+}
+
+// serving is how many bridges answer: each is an instance of a NATS service.
+func (d *DQBridge) serving(ctx context.Context) int {
+	inbox := nats.NewInbox()
+	sub, err := d.nc.SubscribeSync(inbox)
+	if err != nil {
+		return 0
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // fails only where the connection is gone
+	if err := d.nc.PublishRequest("$SRV.PING.dqbridge", inbox, nil); err != nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	n := 0
+	for n < d.number {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil || len(msg.Data) == 0 {
+			return n
+		}
+		n++
+	}
+	return n
 }
 
 // Stop ends all.
@@ -109,15 +139,25 @@ func (d *DQBridge) Stop() {
 	if d.nc != nil {
 		d.nc.Close()
 	}
-	d.bridge.stop()
+	for _, bridge := range d.bridges {
+		bridge.stop()
+	}
 	d.nats.stop()
 	d.redis.stop()
-	d.nc, d.bridge, d.nats, d.redis = nil, nil, nil, nil
+	d.nc, d.bridges, d.nats, d.redis = nil, nil, nil, nil
 }
 
-// Processes are three.
+// Processes are three with one bridge.
 func (d *DQBridge) Processes() map[string]int {
-	return map[string]int{"bridge": d.bridge.pid(), "nats": d.nats.pid(), "redis": d.redis.pid()}
+	all := map[string]int{"nats": d.nats.pid(), "redis": d.redis.pid()}
+	for i, bridge := range d.bridges {
+		role := "bridge"
+		if i > 0 {
+			role += "-" + strconv.Itoa(i+1)
+		}
+		all[role] = bridge.pid()
+	}
+	return all
 }
 
 // Due is in whole milliseconds.
