@@ -102,6 +102,7 @@ func newServe(env cli.Env) *cobra.Command {
 			if err != nil {
 				return &cli.UsageError{Err: err}
 			}
+			leaveProcessors()
 			return serve(cmd.Context(), cfg, env, newLogger(cfg.Log, env.Stderr))
 		},
 	}

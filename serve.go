@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/rs/zerolog"
@@ -30,6 +31,15 @@ func paceCollector() {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(heapAim)
+	}
+}
+
+// leaveProcessors uses half of the processors, where GOMAXPROCS does not say how many: what the bridge does for a job takes
+// less time than what Redis does for it on one, and with more of them its goroutines wake threads up instead of waiting for
+// each other. A cluster of several masters keeps more of them busy; so many machines have more than two.
+func leaveProcessors() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
 	}
 }
 
