@@ -11,9 +11,12 @@ import (
 const (
 	// writers is how many calls are on their way at once: one is carried out while the next is made.
 	writers = 2
-	// takeJobs and takeBytes bound what a writer takes at once, but for an array, which it takes whole.
+	// takeJobs and takeBytes bound what a writer takes at once, but for an array, which it takes whole; so many as takeLeast
+	// it takes in any case.
 	takeJobs  = 1024
 	takeBytes = 4 << 20
+	takeLeast = 8
+	levelTime = time.Second
 	// queueBytes bounds the pushes that wait (an array that is larger is taken where none do: it would never fit, and its
 	// message is in memory already), queueAcks the verbs somebody waits for; those nobody waits for have a
 	// reserve of their own, since their senders would not repeat them.
@@ -78,6 +81,11 @@ type writer struct {
 	bytes   int
 	acks    int
 	stopped bool
+	// carried is how many orders the calls have that are on their way.
+	carried int
+	// level and levelBefore are the most there were with those in the queue, since levelSince and in the levelTime before.
+	level, levelBefore int
+	levelSince         time.Time
 	// easy is how many orders that are in no hurry were added since the queue was last empty, and later the timer that
 	// wakes a writer for them.
 	easy  int
@@ -178,13 +186,35 @@ func (w *writer) weigh(o *order, sign int) {
 	}
 }
 
+// share gives how many orders a writer may take. Of pushes it is half of what was there lately, and none where another writer
+// is on its way with more than wait: so that two halves take turns, one in Redis while the other is answered and its
+// publishers push again. All in one call would leave Redis and the rest to wait for each other. The caller holds mu.
+func (w *writer) share() int {
+	waiting := len(w.queue)
+	switch {
+	case w.acks > 0 || w.stopped:
+		return takeJobs
+	case waiting < w.carried:
+		return 0
+	}
+	if now := w.now(); now.Sub(w.levelSince) > levelTime {
+		w.level, w.levelBefore, w.levelSince = 0, w.level, now
+	}
+	w.level = max(w.level, waiting+w.carried)
+	return min(max((max(w.level, w.levelBefore)+1)/writers, takeLeast), takeJobs)
+}
+
 // take gives what the next call carries, by verb, and whether there was anything.
 func (w *writer) take() ([verbs][]*order, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var batch [verbs][]*order
+	most := w.share()
+	if most == 0 { // the call that is waited for wakes its own writer
+		return batch, false
+	}
 	n, bytes, bound := 0, 0, false
-	for n < len(w.queue) && (bound || n < takeJobs && bytes < takeBytes) {
+	for n < len(w.queue) && (bound || n < most && bytes < takeBytes) {
 		o := w.queue[n]
 		bound = o.bound
 		w.weigh(o, -1)
@@ -193,6 +223,7 @@ func (w *writer) take() ([verbs][]*order, bool) {
 		w.queue[n] = nil
 		n++
 	}
+	w.carried += n
 	w.queue = w.queue[n:]
 	if len(w.queue) > 0 {
 		w.nudge()
@@ -220,7 +251,14 @@ func (w *writer) run(ctx context.Context) {
 			<-w.wake
 			continue
 		}
-		if failed := w.carryOut(ctx, batch); len(failed) > 0 {
+		failed := w.carryOut(ctx, batch)
+		w.mu.Lock()
+		for _, orders := range batch {
+			w.carried -= len(orders)
+		}
+		w.mu.Unlock()
+		if len(failed) > 0 {
+			w.nudge() // what waits need not wait for the pause too
 			w.repeat(ctx, failed)
 		}
 	}

@@ -77,10 +77,56 @@ func TestArraysStayTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	w.stopped = true // else each takes half
 	for _, want := range []int{takeJobs + 2, 3, 0} {
 		batch, _ := w.take()
 		if n := len(batch[verbPush]); n != want {
 			t.Errorf("a writer takes %d pushes, should take %d", n, want)
 		}
+	}
+}
+
+// TestWritersTakeTurns: of pushes that come all at once each writer has half, and goes on having half when they come back;
+// a few go at once where nothing is on its way, and wait for it where that is more.
+func TestWritersTakeTurns(t *testing.T) {
+	t.Parallel()
+	w := newWriter(nil, time.Now) // it is not started: the test is its writers
+	push := func(n int) {
+		for range n {
+			if err := w.add(&order{verb: verbPush, job: &Job{}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	takes := func(want int) {
+		t.Helper()
+		if batch, found := w.take(); len(batch[verbPush]) != want || found != (want > 0) {
+			t.Fatalf("a writer takes %d pushes (%v), should take %d", len(batch[verbPush]), found, want)
+		}
+	}
+	push(1)
+	takes(1)
+	w.carried--
+	push(64)
+	takes(32)
+	takes(32)
+	takes(0)
+	for range 10 { // one half after the other is answered and pushed again
+		w.carried -= 32
+		push(20)
+		takes(0)
+		push(12)
+		takes(32)
+	}
+	w.carried = 0
+	push(3)
+	takes(3)
+	if err := w.add(&order{verb: verbFinish}, &order{verb: verbFinish}); err != nil {
+		t.Fatal(err)
+	}
+	push(1)
+	takes(1) // beside verbs all is taken that is there
+	if w.carried != 6 {
+		t.Errorf("%d orders are on their way", w.carried)
 	}
 }
