@@ -77,9 +77,9 @@ func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 	q.retention = &retention{store: store, sink: sink, age: o.DeadRetention, most: o.DeadMax}
 	began := o.Now()
 	for b := range store.Buckets() {
-		beat := began.Add(o.Tick * time.Duration(b/beatTogether*beatTogether) / time.Duration(store.Buckets()))
+		ticked := began.Add(o.Tick * time.Duration(b/tickTogether*tickTogether) / time.Duration(store.Buckets()))
 		q.tickers = append(q.tickers, &ticker{
-			bucket: b, store: store, sink: sink, tick: o.Tick, beat: beat, now: o.Now,
+			bucket: b, store: store, sink: sink, tick: o.Tick, ticked: ticked, now: o.Now,
 			sweep: newSweep(store, b, sink),
 		})
 	}

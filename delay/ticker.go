@@ -16,8 +16,8 @@ const (
 	staleSlack    = 1000
 	compactBlocks = 50
 	maxPause      = time.Second
-	// beatTogether is how many buckets share a beat.
-	beatTogether = 8
+	// tickTogether is how many buckets tick at the same moments.
+	tickTogether = 8
 	// backlogPause, for each bucket there is, is the pause between two batches of a backlog, shorter for smaller ones: all
 	// buckets together promote up to 64,000 jobs a second, more than is delivered, and leave Redis to the deliveries and to
 	// what becomes due meanwhile.
@@ -30,10 +30,10 @@ type ticker struct {
 	store  *Store
 	sink   Sink
 	tick   time.Duration
-	// beat is one of the moments, a tick apart, at which it runs in any case: some buckets share it, so that their calls
+	// ticked is one of the moments, a tick apart, at which it runs in any case: some buckets share them, so that their calls
 	// meet warm caches where nothing else is to do.
-	beat time.Time
-	now  func() time.Time
+	ticked time.Time
+	now    func() time.Time
 
 	// due is the earliest moment it was told to wake, zero for none; the alarm, nil while it does not run, is set for it.
 	mu    sync.Mutex
@@ -130,7 +130,7 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	if err := t.look(ctx); err != nil {
 		return 0, err
 	}
-	longest := t.untilBeat(answered)
+	longest := t.untilTick(answered)
 	if p.More {
 		longest = min(longest, backlogPause*time.Duration(t.store.Buckets()*offer.batch()/promoteBatch))
 	}
@@ -140,9 +140,9 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	return longest, nil
 }
 
-// untilBeat is how long until the next beat of the ticker.
-func (t *ticker) untilBeat(now time.Time) time.Duration {
-	since := now.Sub(t.beat) % t.tick
+// untilTick is how long until the next of the moments at which it runs in any case.
+func (t *ticker) untilTick(now time.Time) time.Duration {
+	since := now.Sub(t.ticked) % t.tick
 	if since < 0 { // the clock went back
 		since += t.tick
 	}
@@ -176,7 +176,7 @@ func (t *ticker) look(ctx context.Context) error {
 	if t.now().Before(t.nextLook) {
 		return nil
 	}
-	t.nextLook = t.now().Add(t.tick * 9 / 10) // so that no beat comes just before it
+	t.nextLook = t.now().Add(t.tick * 9 / 10) // so that no tick comes just before it
 	for range activePages {
 		topics, cursor, err := t.store.Active(ctx, t.bucket, t.cursor, activePage)
 		if err != nil {

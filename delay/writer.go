@@ -12,7 +12,7 @@ const (
 	// writers is how many calls are on their way at once: one is carried out while the next is made.
 	writers = 2
 	// takeJobs and takeBytes bound what a writer takes at once, but for an array, which it takes whole; so many as takeLeast
-	// it takes in any case.
+	// it takes in any case. levelTime is how far back it looks for how many there are.
 	takeJobs  = 1024
 	takeBytes = 4 << 20
 	takeLeast = 8
