@@ -73,6 +73,8 @@ func (a *acks) note(s ackSubject, msg *nats.Msg) {
 		if slot, err := strconv.Atoi(s.id); err == nil {
 			a.taken(slot)
 		}
+	case wordLook:
+		a.queue.Look()
 	case wordFigures:
 		a.peers.asked(msg)
 	case wordReady:

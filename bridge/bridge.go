@@ -305,6 +305,7 @@ func (b *Bridge) leave(ctx context.Context, stopDispatching, cutOff func()) {
 	}
 	b.admin.wait()
 	b.dispatcher.stop()
+	b.replicas.retire(ctx)
 	b.dispatcher.sendAway()
 	stopDispatching()
 	b.dispatcher.looks.Wait()

@@ -108,7 +108,7 @@ func newDispatcher(b *Bridge) *dispatcher {
 }
 
 // ready notes that a topic has ready jobs in a bucket, and tells the replicas where pops wait for it; where there is no
-// room for it here, all replicas.
+// room for it here, or nothing is delivered any more, all replicas.
 func (d *dispatcher) ready(bucket int, name string) {
 	d.mu.Lock()
 	t := d.readyHere(bucket, name)
@@ -117,7 +117,7 @@ func (d *dispatcher) ready(bucket int, name string) {
 			d.notify(owner, bucket, name)
 		}
 	}
-	spread := t.out >= d.window && t.spread(bucket, d.now())
+	spread := (d.stopped || t.out >= d.window) && t.spread(bucket, d.now())
 	d.mu.Unlock()
 	if spread {
 		for _, owner := range d.others() {

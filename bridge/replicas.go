@@ -264,6 +264,17 @@ func (r *replicas) otherOwners() []string {
 	return owners
 }
 
+// retire gives up watching buckets, and tells the others: jobs that become due from now on are to be delivered by them.
+func (r *replicas) retire(ctx context.Context) {
+	// A beat tells who is there by now.
+	if err := errors.Join(r.beat(ctx), r.queue.Retire(ctx)); err != nil {
+		r.metrics.trouble("retire", err) // the others find it by themselves, a little later
+	}
+	for _, other := range r.otherOwners() {
+		r.jot(r.subjects.note(other, wordLook), func([]byte) []byte { return nil })
+	}
+}
+
 // leave tells the others that this replica goes, and waits until one of them takes its acks, if there is one. It reports
 // whether one does.
 func (r *replicas) leave(ctx context.Context) bool {

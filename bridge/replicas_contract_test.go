@@ -328,3 +328,22 @@ func TestNotesHaveNoEcho(t *testing.T) {
 	}
 	r.finish(t, id)
 }
+
+// TestLeavingIsTold: a replica that leaves gives up watching buckets, and tells the other to look for itself at once.
+func TestLeavingIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(s *setup) { s.buckets = 1 })
+	w := r.handle(t, "t", func(d *delivery) { _ = d.Ack() })
+	looks := &worker{rig: r}
+	looks.subscribe(t, r.nc, r.subject("ack.*.*.look"), "")
+	r.push(t, `{"topic":"t","delay":0.9}`) // the one bridge watches
+	r.start(t)
+	if err := r.main.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	if d := looks.next(t); !strings.HasPrefix(d.Subject, r.subject("ack.1.")) {
+		t.Errorf("%s is told", d.Subject)
+	}
+	w.await(t, 1)
+	r.emptied(t)
+}

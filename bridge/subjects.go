@@ -20,6 +20,7 @@ import (
 //	dq.ack.<slot>.<process>.waiting.<slot>.<process>  another replica to it: pops wait there for these topics, one a line
 //	dq.ack.<slot>.<process>.ready                 another replica to it: ready jobs, "<bucket> <topic>" a line
 //	dq.ack.<slot>.<process>.taken.<slot>          another replica to it: it takes the acks of this slot itself
+//	dq.ack.<slot>.<process>.look                  another replica to it: it leaves, and watches no buckets any more
 //	dq.ack.<slot>.<process>.figures               another replica, as a request: what went through it (peers.go)
 //	dq.event.<what>              advisories
 const (
@@ -28,6 +29,7 @@ const (
 	wordWaiting = "waiting"
 	wordReady   = "ready"
 	wordTaken   = "taken"
+	wordLook    = "look"
 	wordFigures = "figures"
 )
 
@@ -122,7 +124,7 @@ func (s subjects) parseAck(subject string) (ackSubject, error) {
 	}
 	first, rest, _ := strings.Cut(rest, ".")
 	switch first {
-	case wordBarrier, wordEnded, wordWaiting, wordReady, wordTaken, wordFigures:
+	case wordBarrier, wordEnded, wordWaiting, wordReady, wordTaken, wordLook, wordFigures:
 		a.word, a.id = first, rest
 		return a, nil
 	}

@@ -12,7 +12,7 @@ import (
 func newTestDispatcher(buckets, window int) *dispatcher {
 	return &dispatcher{
 		buckets: buckets, window: window, now: time.Now, probes: rate.NewLimiter(rate.Inf, 1), wake: make(chan struct{}, 1),
-		landed: make(chan struct{}, 1), topics: make(map[string]*topic), flights: make(map[flightKey]*flight),
+		landed: make(chan struct{}, 1), stopping: make(chan struct{}), topics: make(map[string]*topic), flights: make(map[flightKey]*flight),
 	}
 }
 
@@ -70,6 +70,11 @@ func TestReadyIsSpread(t *testing.T) {
 	told("another replica has no room either")
 	d.ready(0, "t")
 	told("a while later", "1.x 0 t", "2.y 0 t")
+	now = now.Add(time.Hour)
+	d.topics["t"].out = 0
+	d.stop()
+	d.ready(0, "t")
+	told("nothing is delivered any more", "1.x 0 t", "2.y 0 t")
 }
 
 func TestShareDividesOverHintedBuckets(t *testing.T) {

@@ -46,7 +46,8 @@ type Promotion struct {
 	Leased []Delivery
 	// Unreadable holds an error for each leased job whose record cannot be decoded; its lease runs out.
 	Unreadable []error
-	// Next is how long until the next job or deadline is due; negative: there is none, or another replica watches for it.
+	// Next is how long until the next job or deadline is due, or a little later where another replica watches for it; negative:
+	// there is none.
 	Next time.Duration
 	// More says that a batch was full: there is a backlog. Then Next is of the first entry that is not due.
 	More bool
@@ -76,6 +77,9 @@ func (o Offer) batch() int {
 // are offered are leased instead, where none of their topic is ready already. Jobs of paused topics do not expire meanwhile.
 func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []string) (Promotion, error) {
 	kept := s.watches[bucket].Load()
+	if s.retired.Load() {
+		kept = retiredWatch
+	}
 	c := s.bucketCall(promoteScript, bucket, 6+2*len(offer.Topics)+len(paused))
 	c.args = append(c.args, offer.batch(), offer.Owner, LeaseTime.Milliseconds(), reserveBytes, kept, len(offer.Topics))
 	for _, w := range offer.Topics {
@@ -89,7 +93,7 @@ func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []s
 		return Promotion{}, fmt.Errorf("promote bucket %d: %w", bucket, err)
 	}
 	reply := list(c.reply)
-	if len(reply) != 9 {
+	if len(reply) != 10 {
 		return Promotion{}, fmt.Errorf("promote bucket %d: reply of %d entries", bucket, len(reply))
 	}
 	now, next := number(reply[0]), number(reply[1])
@@ -97,7 +101,7 @@ func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []s
 		Topics: texts(reply[3]), More: number(reply[2]) == 1, Orphans: int(number(reply[6])),
 		Next: -1, Clock: time.UnixMicro(now), Ahead: time.Duration(number(reply[7])) * time.Microsecond,
 	}
-	s.keepWatch(bucket, kept, max(next, 0))
+	s.keepWatch(bucket, kept, number(reply[9]))
 	if next >= 0 {
 		p.Next = max(time.Duration(next-now)*time.Microsecond, 0)
 	}

@@ -60,8 +60,10 @@ func (s *Store) pushedBy(c *call, jobs []*Job, part []int, results []Pushed) {
 	if len(replies) == len(part)+2 {
 		watch = number(replies[len(part)+1])
 	}
-	if watch > 0 {
-		s.watches[s.BucketOf(jobs[part[0]].ID)].Store(watch)
+	if kept := &s.watches[s.BucketOf(jobs[part[0]].ID)]; c.err != nil {
+		kept.Store(noWatch)
+	} else if watch > 0 {
+		kept.Store(watch)
 	}
 	for at, i := range part {
 		switch {

@@ -307,6 +307,13 @@ func (q *Queue) after(ack Ack, r Settled) {
 	}
 }
 
+// Look makes all tickers run at once: a replica that watched their buckets leaves.
+func (q *Queue) Look() {
+	for _, t := range q.tickers {
+		t.wakeIn(0)
+	}
+}
+
 // Expect makes the ticker of a bucket run after d at the latest: a deadline is due then.
 func (q *Queue) Expect(bucket int, d time.Duration) { q.tickers[bucket].wakeIn(d) }
 

@@ -26,7 +26,9 @@ type Store struct {
 	space   keyspace
 	buckets []bucketKeys
 	// watches has for each bucket the watch that this replica keeps, µs, noWatch where it does not know (prelude.lua).
-	watches  []atomic.Int64
+	watches []atomic.Int64
+	// retired says that this replica leaves: it keeps no watch any more.
+	retired  atomic.Bool
 	maxDelay time.Duration
 	// waitReplicas is how many replicas of Redis must hold a push before it counts; 0: none.
 	waitReplicas int
@@ -45,6 +47,8 @@ type Store struct {
 const (
 	// noWatch says of a watch that it is not known: nothing was asked yet, or a call had no answer.
 	noWatch = -1
+	// retiredWatch is of a replica that leaves.
+	retiredWatch = -2
 	// watchAhead is how far ahead a watch may be; the scripts have it too.
 	watchAhead = time.Second
 )
@@ -80,6 +84,21 @@ func (s *Store) keepWatch(bucket int, kept, watch int64) {
 	if w := &s.watches[bucket]; !w.CompareAndSwap(kept, watch) && watch > 0 && watch < w.Load() {
 		w.Store(watch)
 	}
+}
+
+// Retire gives up the watches of this replica, which leaves: the others are to be told to look for themselves.
+func (s *Store) Retire(ctx context.Context) error {
+	s.retired.Store(true)
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, b := range s.buckets {
+			pipe.HDel(ctx, b.fixed[keyClock], "watch")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("give up watches: %w", unavailable(err))
+	}
+	return nil
 }
 
 // Open records the layout at the first use of a store and checks it later. Another one is ErrLayout.

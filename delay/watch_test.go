@@ -55,6 +55,8 @@ const (
 	ms = time.Millisecond
 	// nobody is the sleep of a replica that need not wake for anything.
 	nobody time.Duration = -1
+	// grace is how much later than the other replica one looks.
+	grace = 400 * ms
 )
 
 // TestWatch: one replica looks for what is due within the next second, the others leave that to it, and one that does not
@@ -67,18 +69,18 @@ func TestWatch(t *testing.T) {
 	}
 	w.push(0, "far", 5*time.Second, false)
 	w.push(0, "a", 400*ms, true)
-	w.promote(1, nobody, 0)
+	w.promote(1, 400*ms+grace, 0)
 	w.promote(0, 400*ms, 0)
 	w.push(1, "later", 500*ms, false)
 	w.push(1, "first", 200*ms, true) // before the moment that replica 0 looks at
-	w.promote(0, nobody, 0)
+	w.promote(0, 200*ms+grace, 0)
 	w.promote(1, 200*ms, 0)
 	w.step(200 * ms)
 	w.promote(1, 200*ms, 1)
-	w.promote(0, nobody, 0)
+	w.promote(0, 200*ms+grace, 0)
 	w.step(201 * ms) // replica 1 does not look
 	w.promote(0, 99*ms, 1)
-	w.promote(1, nobody, 0)
+	w.promote(1, 99*ms+grace, 0)
 	w.step(99 * ms)
 	w.promote(0, 4500*ms, 1) // so far ahead each replica knows what is due
 	w.promote(1, 4500*ms, 0)
@@ -102,9 +104,26 @@ func TestWatchOfDeadlines(t *testing.T) {
 		t.Fatal(done, err)
 	}
 	w.promote(0, 300*ms, 0)
-	w.promote(1, nobody, 0)
+	w.promote(1, 300*ms+grace, 0)
 	w.step(300 * ms)
 	w.promote(0, nobody, 1)
+}
+
+// TestWatchIsGivenUp: one that leaves keeps no watch any more, and takes none.
+func TestWatchIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	w.promote(0, nobody, 0)
+	w.promote(1, nobody, 0)
+	w.push(0, "a", 300*ms, true)
+	w.promote(1, 300*ms+grace, 0)
+	if err := w.stores[0].Retire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.promote(0, nobody, 0)
+	w.promote(1, 300*ms, 0)
+	w.step(300 * ms)
+	w.promote(1, nobody, 1)
 }
 
 // TestWatchIsForgotten: a replica whose call had no answer does not know what it promised, and looks by itself.
@@ -113,7 +132,7 @@ func TestWatchIsForgotten(t *testing.T) {
 	w := newWatched(t)
 	w.promote(0, nobody, 0)
 	w.push(1, "a", 300*ms, true)
-	w.promote(0, nobody, 0)
+	w.promote(0, 300*ms+grace, 0)
 	w.server.SetError("LOADING it is being tried")
 	if _, err := w.stores[0].Promote(t.Context(), 0, Offer{}, nil); err == nil {
 		t.Fatal("there was an answer")

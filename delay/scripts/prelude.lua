@@ -39,9 +39,9 @@ local function now(take)
 end
 
 -- A bucket's watch is the moment, µs, at which one of its replicas has promised to look for what is due, 0 or in the past
--- where none has: so not all of them wake up for each job. It is never more than a second ahead, and each replica looks once
--- a tick whatever it says, so a replica that goes does not take its promise with it.
-local watch_ahead = 1000000
+-- where none has: so not all of them wake up for each job. It is never more than a second ahead, and the others look a little
+-- later whether it was kept, so a replica that dies does not take its promise with it.
+local watch_ahead, watch_grace = 1000000, 400000
 
 -- keeps_watch reports whether somebody looks at a moment or before it.
 local function keeps_watch(watch, us, moment) return watch > us and watch <= moment end

@@ -2,13 +2,14 @@
 -- offered it leases at once, where nothing of their topic is ready before them.
 -- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4]: owner of the leases.
 -- ARGV[5]: their ms. ARGV[6]: bytes of their records at most. ARGV[7]: the watch that the caller keeps, -1 where it does not
--- know of any. ARGV[8]: number of offers, then for each its topic and of how many jobs. Then the topics that are paused: their
+-- know of any, -2 where it takes none any more. ARGV[8]: number of offers, then for each its topic and of how many jobs. Then the topics that are paused: their
 -- jobs do not expire.
--- Returns: µs now | µs of the next entry that is not due, or -1 where there is none or another replica watches for it | 1 where
--- more is due already | {topic, …} with new ready jobs | {value of tries, …} of the flights that ended |
+-- Returns: µs now | µs of the next entry that is not due, or -1 where there is none; where another replica watches for it the
+-- moment to look whether that did | 1 where more is due already | {topic, …} with new ready jobs | {value of tries, …} of the flights that ended |
 -- {id, value of tries, record, body, …} of the jobs that are dead now | number of ids without a record, which were dropped |
 -- µs that the bucket is ahead of Redis's clock |
--- {id, value of tries, record, body where it is kept beside the record, …} of the jobs that are leased.
+-- {id, value of tries, record, body where it is kept beside the record, …} of the jobs that are leased | the watch that the
+-- caller keeps from now on, 0 for none.
 call('ZREM', running, '')
 local us, ahead, watch
 us, ahead, serial, watch = now()
@@ -137,7 +138,7 @@ end
 
 commit_counts()
 -- Where more is due already, the next entry is the first that is not.
-local more, following = (#due >= limit or #late == limit) and 1 or 0
+local more, keeps, following = (#due >= limit or #late == limit) and 1 or 0, 0
 if more == 1 then
   following = call('ZRANGEBYSCORE', bucket, '(' .. int(math.floor(us / 1000)), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   following = following and tonumber(following) * 1000 or -1
@@ -146,11 +147,14 @@ else
   if following < 0 or deadline_next >= 0 and deadline_next < following then following = deadline_next end
   if following >= 0 and following - us <= watch_ahead then
     local kept = tonumber(ARGV[7])
-    if kept >= 0 and kept ~= watch and keeps_watch(watch, us, following) then
+    if kept == -2 then
       following = -1
-    elseif watch ~= following then
-      call('HSET', clock, 'watch', int(following))
+    elseif kept >= 0 and kept ~= watch and keeps_watch(watch, us, following) then
+      following = watch + watch_grace
+    else
+      keeps = following
+      if watch ~= keeps then call('HSET', clock, 'watch', int(keeps)) end
     end
   end
 end
-return { us, following, more, ready, ended, died, orphans, ahead, out }
+return { us, following, more, ready, ended, died, orphans, ahead, out, keeps }
