@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dqbridge/dqbridge/delay"
+	"github.com/dqbridge/dqbridge/internal/rawconn"
 )
 
 // LinkOptions say where NATS is.
@@ -120,7 +121,7 @@ func (l *Link) Dial(network, address string) (net.Conn, error) {
 	l.mu.Lock()
 	l.raw = conn
 	l.mu.Unlock()
-	return &fencedConn{Conn: conn, link: l}, nil
+	return &fencedConn{Conn: rawconn.Wrap(conn), link: l}, nil
 }
 
 // fencedConn writes no message whose lease is over: a process that was stopped in the middle of a batch, and goes on,

@@ -4,8 +4,11 @@ import (
 	"os"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dqbridge/dqbridge/internal/rawconn"
 )
 
 // kernelAlarm is an alarm by a timer of the kernel that the runtime's poller watches. The runtime's own timers are up to a
@@ -35,12 +38,17 @@ func newAlarm() alarm {
 
 func (a kernelAlarm) set(d time.Duration) {
 	at := &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(d, 1)))} // 0 would stop it
-	_ = a.fd.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, at, nil) })
+	_ = a.fd.Control(func(fd uintptr) {                                  // a raw call for the reason that rawconn tells
+		_, _, _ = syscall.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(at)), 0, 0, 0)
+	})
 }
 
 func (a kernelAlarm) wait() {
 	var times [8]byte
-	_, _ = a.file.Read(times[:])
+	_ = a.fd.Read(func(fd uintptr) bool {
+		_, err := rawconn.Read(fd, times[:])
+		return err != syscall.EAGAIN
+	})
 }
 
 func (a kernelAlarm) close() { _ = a.file.Close() }

@@ -7,16 +7,23 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/dqbridge/dqbridge/internal/rawconn"
 )
 
 // keepAlive is how often a silent connection is tried, as the client's own dialer does.
 const keepAlive = 5 * time.Minute
 
-// dialTLS gives a dialer whose connections tell why the server ended them.
-func dialTLS(security *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}, Config: security}
+// dialer gives the function that makes connections; security is nil for those without TLS, and with it they tell why the
+// server ended them.
+func dialer(security *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+	if security == nil {
+		return rawconn.Dialer(plain)
+	}
+	secured := tls.Dialer{NetDialer: plain, Config: security}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dialer.DialContext(ctx, network, address)
+		conn, err := secured.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

@@ -58,3 +58,23 @@ func credentials(t *testing.T, client redis.UniversalClient) (string, string, *t
 	t.Fatalf("a client of type %T", client)
 	return "", "", nil
 }
+
+// TestKeptConnectionsAreLookedAt: a call never goes to a connection that the server has ended while nobody used it, since
+// then nobody could say whether it was carried out.
+func TestKeptConnectionsAreLookedAt(t *testing.T) {
+	t.Parallel()
+	redis := testenv.Redis(t)
+	client, err := Dial(RedisOptions{URL: redis.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 3 {
+		if err := client.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := redis.Client().ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -62,10 +62,7 @@ func Dial(o RedisOptions) (redis.UniversalClient, error) {
 		Addrs: strings.Split(u.Host, ","), Username: u.User.Username(), Password: password, TLSConfig: security,
 		MaxRetries: -1, DialTimeout: dialTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout,
 		ContextTimeoutEnabled: true, PoolSize: poolSize, DialerRetries: 1, DisableIdentity: true, Protocol: protocol,
-		MaintNotificationsConfig: noNotifications(),
-	}
-	if security != nil {
-		universal.Dialer = dialTLS(security)
+		MaintNotificationsConfig: noNotifications(), Dialer: dialer(security),
 	}
 	switch many {
 	case "cluster":
@@ -96,9 +93,7 @@ func dialOne(address string, security *tls.Config) (redis.UniversalClient, error
 	options.PoolSize, options.DialerRetries = poolSize, 1
 	options.DisableIdentity, options.Protocol = true, protocol
 	options.MaintNotificationsConfig = noNotifications()
-	if security != nil {
-		options.TLSConfig, options.Dialer = security, dialTLS(security)
-	}
+	options.TLSConfig, options.Dialer = security, dialer(security)
 	return redis.NewClient(options), nil
 }
 
