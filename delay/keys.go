@@ -16,7 +16,7 @@ type bucketKeys struct {
 	//	               left the head of the topic's list since it was last empty
 	//	active   zset  topic → ms when its list last went from empty to not empty
 	//	clock    hash  now: the last time a script saw, µs; step: how it goes on since Redis's clock went back
-	//	               (prelude.lua); seq: the counter of pushes and deliveries; watch: when a replica will look
+	//	               (clock.lua); seq: the counter of pushes and deliveries; watch: when a replica will look
 	fixed []string
 	// lists is what the key of a topic's list begins with: a list of the ids that are ready, and of ids that no
 	// longer are, which reserve passes over.

@@ -190,7 +190,7 @@ func settledOf(a *Ack, bucket int, reply any) Settled {
 	return result
 }
 
-// try is a value of the hash tries, as prelude.lua writes it.
+// try is a value of the hash tries, as tries.lua writes it.
 type try struct {
 	push, token   uint64
 	n, base       int

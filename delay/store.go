@@ -25,7 +25,7 @@ type Store struct {
 	client  redis.UniversalClient
 	space   keyspace
 	buckets []bucketKeys
-	// watches has for each bucket the watch that this replica keeps, µs, noWatch where it does not know (prelude.lua).
+	// watches has for each bucket the watch that this replica keeps, µs, noWatch where it does not know (clock.lua).
 	watches []atomic.Int64
 	// retired says that this replica leaves: it keeps no watch any more.
 	retired  atomic.Bool

@@ -12,10 +12,12 @@ local seen = KEYS[10]
 
 -- The jobs in their order: what each has of its own, and its run.
 local ids, tails, besides, runs, marks, n = {}, {}, {}, {}, {}, 0
+local chosen = false -- some ids are not generated, so one may stand twice in this call
 local at = 4
 while at <= #ARGV do
   local run = { topic = ARGV[at + 1], when = ARGV[at + 2], flags = ARGV[at + 3] }
   local beside = run.flags:find('o')
+  chosen = chosen or not run.flags:find('g')
   local last = n + tonumber(ARGV[at])
   at = at + 4
   while n < last do
@@ -35,7 +37,8 @@ local us, _, number, watch = now(n)
 local ms, up = math.floor(us / 1000), math.ceil(us / 1000)
 local known = call('HMGET', pool, unpack(ids))
 local replies, fresh, records, outside, delayed, groups = { us }, {}, {}, {}, {}, {}
-local filed, waiting, soonest = 0, 0, math.huge -- entries of records and delayed; the first due time of these, ms
+local longest, soonest = tonumber(ARGV[3]) + 1, math.huge -- soonest: when the first of the delayed ones is due, ms
+local filed, waiting = 0, 0 -- entries of records and delayed
 
 -- due_of gives the moment that jobs are due, and the one they count as pushed at.
 local function due_of(when)
@@ -50,7 +53,7 @@ end
 local function times(run)
   local pushed
   run.due, pushed = due_of(run.when)
-  run.score, run.late = int(run.due), run.due > ms
+  run.score, run.late, run.far = int(run.due), run.due > ms, run.due - ms > longest
   run.begins = '1' .. run.flags:gsub('[rg]', '') .. ' ' .. run.topic .. ' '
   run.goes_on = ' ' .. int(pushed) .. ' ' .. run.score .. ' '
 end
@@ -85,19 +88,20 @@ end
 local function store(i, listed)
   local id, run = ids[i], runs[i]
   if besides[i] then outside[#outside + 1], outside[#outside + 2] = id, besides[i] end
+  records[filed + 1], records[filed + 2] = id, run.begins .. int(number + i) .. run.goes_on .. tails[i]
   filed = filed + 2
-  records[filed - 1], records[filed] = id, run.begins .. int(number + i) .. run.goes_on .. tails[i]
-  fresh[id] = i
+  if chosen then fresh[id] = i end
+  run.stored = (run.stored or 0) + 1
   if run.late then
+    delayed[waiting + 1], delayed[waiting + 2] = run.score, id
     waiting = waiting + 2
-    delayed[waiting - 1], delayed[waiting] = run.score, id
-    soonest = math.min(soonest, run.due)
-  elseif not listed then
+    return run.due
+  end
+  if not listed then
     groups[run.topic] = groups[run.topic] or {}
     table.insert(groups[run.topic], id)
   end
-  run.stored = (run.stored or 0) + 1
-  return run.late and run.due or -run.due
+  return -run.due
 end
 
 -- known_marks gives for each job whether its mark was noted by an earlier call.
@@ -126,27 +130,35 @@ local function met(i, old)
     local t = parse_try(call('HGET', tries, id))
     return t and t.phase == 'l' and { 'leased', 0, run.topic } or old
   end
-  if run.due - ms > tonumber(ARGV[3]) + 1 then return 'far' end
+  if run.far then return 'far' end
   local listed = clear(id, old, not run.late)
   note(i)
   return { 'replaced', store(i, listed), run.topic }
 end
 
-for i = 1, n do
+-- unusual carries out a push that is more than a new job.
+local function unusual(i)
   local id, run = ids[i], runs[i]
-  if not run.due then times(run) end
   local old = fresh[id] and twin(fresh[id]) or known[i] and stored(id, known[i])
-  if seen and (again[i] or noted[marks[i][2]]) then
-    replies[i + 1] = { 'again', 0, run.topic }
-  elseif old then
-    replies[i + 1] = met(i, old)
-  elseif run.due - ms > tonumber(ARGV[3]) + 1 then
-    replies[i + 1] = 'far'
+  if seen and (again[i] or noted[marks[i][2]]) then return { 'again', 0, run.topic } end
+  if old then return met(i, old) end
+  if run.far then return 'far' end
+  note(i)
+  return store(i, false)
+end
+
+for i = 1, n do
+  local run = runs[i]
+  if not run.due then times(run) end
+  if known[i] or fresh[ids[i]] or run.far or seen then
+    replies[i + 1] = unusual(i)
   else
     replies[i + 1] = store(i, false)
-    note(i)
   end
-  if run.stored and runs[i + 1] ~= run then count(run.late and 'd' or 'r', run.topic, run.stored) end
+  if run.stored and runs[i + 1] ~= run then
+    count(run.late and 'd' or 'r', run.topic, run.stored)
+    if run.late then soonest = math.min(soonest, run.due) end
+  end
 end
 
 if #records > 0 then call('HSET', pool, unpack(records)) end

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// short is how many bytes go as a raw call at most.
-const short = 4096
+// short is below what the clients read or write at once where there is a lot: their buffers are as long.
+const short = 32 << 10
 
 // Wrap gives a connection that reads and writes by raw calls where conn is one of the kernel's sockets, else conn itself.
 func Wrap(conn net.Conn) net.Conn {
@@ -97,7 +97,7 @@ func (t *transfer) read(fd uintptr) bool {
 func (c *rawConn) Write(p []byte) (int, error) {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	if len(p) == 0 || len(p) > short {
+	if len(p) == 0 || len(p) >= short {
 		return c.Conn.Write(p)
 	}
 	c.out.begin(p)

@@ -29,10 +29,13 @@ func readScripts(t *testing.T) scripts {
 		}
 		return string(data)
 	}
-	prelude := read(filepath.Join(folder, "prelude.lua"))
-	beginnings := []string{"", prelude}
-	for _, shared := range []string{"flight.lua", "back.lua", "lease.lua"} {
-		beginnings = append(beginnings, prelude+read(filepath.Join(folder, shared)))
+	shared, beginnings := "", []string{""}
+	for _, part := range []string{"prelude.lua", "clock.lua", "tries.lua", "lists.lua", "records.lua"} {
+		shared += read(filepath.Join(folder, part))
+		beginnings = append(beginnings, shared)
+	}
+	for _, part := range []string{"flight.lua", "back.lua", "lease.lua"} {
+		beginnings = append(beginnings, shared+read(filepath.Join(folder, part)))
 	}
 	s := scripts{names: make(map[string]string), sources: make(map[string]string)}
 	for _, file := range files {
