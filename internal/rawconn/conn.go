@@ -2,9 +2,10 @@
 //
 // A goroutine that enters a system call wakes up the runtime's watch (sysmon in runtime/proc.go), which sleeps while a
 // process is idle: it is there to take the processor from a call that blocks. For a process that wakes up for one message at
-// a time that is another thread, some sleeps of 20 µs and a third of its work, for calls on a socket that never block. So
-// these are made without telling the runtime. What is long goes the usual way: while a lot is read and written, the watch
-// is needed, since it also takes the processor from a goroutine that computes for long.
+// a time that is another thread, some sleeps of 20 µs and a quarter of its work, for calls on a socket that never block. So
+// these are made without telling the runtime. While there is a lot to do the watch is needed, since it also takes the
+// processor from a goroutine that never waits: what is long goes the usual way, and so does a read after many that had
+// nothing to wait for.
 package rawconn
 
 import (

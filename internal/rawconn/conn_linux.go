@@ -10,8 +10,12 @@ import (
 	"unsafe"
 )
 
-// short is below what the clients read or write at once where there is a lot: their buffers are as long.
-const short = 32 << 10
+const (
+	// short is below what the clients read or write at once where there is a lot: their buffers are as long.
+	short = 32 << 10
+	// inARow is how many reads may find something at once before one goes the usual way.
+	inARow = 16
+)
 
 // Wrap gives a connection that reads and writes by raw calls where conn is one of the kernel's sockets, else conn itself.
 func Wrap(conn net.Conn) net.Conn {
@@ -44,8 +48,9 @@ type transfer struct {
 	err syscall.Errno
 	// try is the method that makes calls until it can go on no longer, and reports whether it is done.
 	try func(fd uintptr) bool
-	// long says that the last read found a lot.
-	long bool
+	// long says that the last read found a lot; ready is how many found something at once, one after the other.
+	long  bool
+	ready int
 }
 
 // begin sets a transfer of p up. The caller holds mu.
@@ -70,12 +75,13 @@ func (t *transfer) end(c *rawConn, name string, err error) (int, error) {
 func (c *rawConn) Read(p []byte) (int, error) {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
-	if len(p) == 0 || c.in.long {
+	if len(p) == 0 || c.in.long || c.in.ready >= inARow {
 		n, err := c.Conn.Read(p)
-		c.in.long = n >= short
+		c.in.long, c.in.ready = n >= short, 0
 		return n, err
 	}
 	c.in.begin(p)
+	c.in.ready++
 	n, err := c.in.end(c, "read", c.fd.Read(c.in.try))
 	c.in.long = n >= short
 	if n == 0 && err == nil {
@@ -87,7 +93,7 @@ func (c *rawConn) Read(p []byte) (int, error) {
 func (t *transfer) read(fd uintptr) bool {
 	t.n, t.err = Read(fd, t.p)
 	if t.err == syscall.EAGAIN {
-		t.err = 0
+		t.err, t.ready = 0, 0
 		return false
 	}
 	return true

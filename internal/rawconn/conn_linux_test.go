@@ -72,6 +72,58 @@ func TestCarries(t *testing.T) {
 	}
 }
 
+// usual counts what goes the usual way.
+type usual struct {
+	net.Conn
+	reads, writes int
+}
+
+func (u *usual) Read(p []byte) (int, error) {
+	u.reads++
+	return u.Conn.Read(p)
+}
+
+func (u *usual) Write(p []byte) (int, error) {
+	u.writes++
+	return u.Conn.Write(p)
+}
+
+// TestUsualWay: the runtime hears of what is long, and of a connection that always has something to read.
+func TestUsualWay(t *testing.T) {
+	t.Parallel()
+	conn, other := pair(t)
+	raw := conn.(*rawConn)
+	way := &usual{Conn: raw.Conn}
+	raw.Conn = way
+	sink := make(chan error, 1)
+	go func() {
+		_, err := io.CopyN(io.Discard, other, 2*short-1)
+		sink <- err
+	}()
+	_, _ = conn.Write(make([]byte, short-1))
+	if way.writes != 0 {
+		t.Error("a short write goes the usual way")
+	}
+	_, _ = conn.Write(make([]byte, short))
+	if way.writes != 1 {
+		t.Error("a long write goes another way")
+	}
+	if err := <-sink; err != nil {
+		t.Fatal(err)
+	}
+
+	const bytesRead = 10 * inARow
+	_, _ = other.Write(make([]byte, bytesRead))
+	for range bytesRead { // the first alone waits, if any does
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if least := bytesRead/(inARow+1) - 1; way.reads < least || way.reads > bytesRead/inARow {
+		t.Errorf("of %d reads that find something at once, %d went the usual way, not %d", bytesRead, way.reads, least+1)
+	}
+}
+
 // TestShortWritesWait fills the socket with short writes alone.
 func TestShortWritesWait(t *testing.T) {
 	t.Parallel()
