@@ -17,17 +17,27 @@ const keepAlive = 5 * time.Minute
 // dialer gives the function that makes connections; security is nil for those without TLS, and with it they tell why the
 // server ended them.
 func dialer(security *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
-	plain := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+	plain := rawconn.Dialer(&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive})
 	if security == nil {
-		return rawconn.Dialer(plain)
+		return plain
 	}
-	secured := tls.Dialer{NetDialer: plain, Config: security}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := secured.DialContext(ctx, network, address)
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		conn, err := plain(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		return alertConn{conn}, nil
+		own := security.Clone() // each node's certificate is held against the name that was dialled
+		if own.ServerName, _, err = net.SplitHostPort(address); err != nil {
+			own.ServerName = address // a socket
+		}
+		secured := tls.Client(conn, own)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			_ = conn.Close() // it was never used
+			return nil, err
+		}
+		return alertConn{secured}, nil
 	}
 }
 

@@ -102,7 +102,6 @@ func tlsConfig(o RedisOptions, u *url.URL) (*tls.Config, error) {
 	if !strings.HasPrefix(u.Scheme, "rediss") && o.CA == "" && o.Cert == "" {
 		return nil, nil //nolint:nilnil // no TLS is not an error
 	}
-	// Without a ServerName each node's certificate is held against the name that was dialled.
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
 		pem, err := os.ReadFile(o.CA)
