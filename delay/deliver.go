@@ -49,8 +49,9 @@ type Promotion struct {
 	// Next is how long until the next job or deadline is due, or a little later where another replica watches for it; negative:
 	// there is none.
 	Next time.Duration
-	// More says that a batch was full: there is a backlog. Then Next is of the first entry that is not due.
-	More bool
+	// More is how many are due still, at least: a batch was full and there is a backlog. Then Next is of the first entry
+	// that is not due.
+	More int
 	// Orphans is the number of ids that had no record and were dropped.
 	Orphans int
 	// Clock is the bucket's time: Redis's clock, but for Ahead, which is more than 0 where that clock went back.
@@ -98,7 +99,7 @@ func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []s
 	}
 	now, next := number(reply[0]), number(reply[1])
 	p := Promotion{
-		Topics: texts(reply[3]), More: number(reply[2]) == 1, Orphans: int(number(reply[6])),
+		Topics: texts(reply[3]), More: int(number(reply[2])), Orphans: int(number(reply[6])),
 		Next: -1, Clock: time.UnixMicro(now), Ahead: time.Duration(number(reply[7])) * time.Microsecond,
 	}
 	s.keepWatch(bucket, kept, number(reply[9]))

@@ -43,7 +43,7 @@ func BenchmarkScripts(b *testing.B) {
 							if err != nil {
 								b.Fatal(err)
 							}
-							more = p.More
+							more = p.More > 0
 						}
 					}
 				})

@@ -18,10 +18,13 @@ const (
 	maxPause      = time.Second
 	// tickTogether is how many buckets tick at the same moments.
 	tickTogether = 8
-	// backlogPause, for each bucket there is, is the pause between two batches of a backlog, shorter for smaller ones: all
-	// buckets together promote up to 64,000 jobs a second, more than is delivered, and leave Redis to the deliveries and to
-	// what becomes due meanwhile.
-	backlogPause = 4 * time.Millisecond
+	// shallowPause, for each bucket there is, is the pause between two batches of a backlog, shorter for smaller ones: all
+	// buckets together promote less than 64,000 jobs a second, and leave Redis to pushes, to deliveries and to what becomes due
+	// meanwhile. A backlog of so many batches as deepBacklog and more has such a time from the beginning of one batch to
+	// that of the next: 102,400 jobs a second at most, for it would take long otherwise.
+	shallowPause = 4 * time.Millisecond
+	deepBacklog  = 8
+	deepTurn     = 2500 * time.Microsecond
 )
 
 // ticker promotes the due jobs of one bucket. It sleeps until the next due time that it knows of, at most tick.
@@ -131,13 +134,22 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	longest := t.untilTick(answered)
-	if p.More {
-		longest = min(longest, backlogPause*time.Duration(t.store.Buckets()*offer.batch()/promoteBatch))
+	if p.More > 0 {
+		longest = min(longest, t.backlogPause(offer.batch(), p.More, answered.Sub(asked)))
 	}
 	if p.Next >= 0 && p.Next < longest {
 		return p.Next, nil
 	}
 	return longest, nil
+}
+
+// backlogPause is how long to wait after a batch of a backlog that took a while and left more.
+func (t *ticker) backlogPause(batch, more int, took time.Duration) time.Duration {
+	share := t.store.Buckets() * batch / promoteBatch
+	if more < deepBacklog*batch {
+		return shallowPause * time.Duration(share)
+	}
+	return max(0, deepTurn*time.Duration(share)-took)
 }
 
 // untilTick is how long until the next of the moments at which it runs in any case.

@@ -59,9 +59,9 @@ func (r *Run) pusher(ctx context.Context, mode peers.Mode) (peers.Pusher, error)
 	return p, nil
 }
 
-// fastest is the way in for what is only preparation.
+// fastest is the way in where that is not what is measured.
 func (r *Run) fastest(ctx context.Context) (peers.Pusher, error) {
-	p, err := r.pusher(ctx, peers.Batch)
+	p, err := r.pusher(ctx, peers.Flow)
 	if errors.Is(err, ErrUnknown) {
 		return r.pusher(ctx, peers.Single)
 	}

@@ -80,7 +80,7 @@ type asynqPusher struct {
 
 // NewPusher starts 64 goroutines.
 func (a *Asynq) NewPusher(ctx context.Context, mode Mode) (Pusher, error) {
-	if mode == Batch {
+	if mode != Single {
 		return nil, nil //nolint:nilnil // as the interface says: no such way
 	}
 	p := &asynqPusher{

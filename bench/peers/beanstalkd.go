@@ -89,7 +89,7 @@ type bsPusher struct {
 // NewPusher puts on connections of its own.
 func (b *Beanstalkd) NewPusher(ctx context.Context, mode Mode) (Pusher, error) {
 	connections, each := 1, inFlight
-	if mode == Batch {
+	if mode != Single {
 		connections, each = bsConnections, bsBatch
 	}
 	p := &bsPusher{}

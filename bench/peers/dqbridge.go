@@ -21,8 +21,8 @@ var dqbridgeOptions = []Option{
 
 const (
 	dqTopic = "bench"
-	// dqBatch is the jobs in one array, dqBatches how many arrays wait for their answers.
-	dqBatch, dqBatches = 100, 4
+	// dqBatch is the jobs in one array; dqBatches is how many arrays wait for their answers, dqFlow in steady work.
+	dqBatch, dqBatches, dqFlow = 100, 4, 10
 )
 
 // DQBridge is one or more bridges on a NATS server without JetStream and a Redis of its own.
@@ -50,7 +50,7 @@ func (d *DQBridge) Name() string { return d.name }
 // Options of the bridge and its Redis.
 func (d *DQBridge) Options() []Option {
 	return append(append([]Option{
-		{"push", "one connection, 64 requests in flight; batches: arrays of 100, 4 in flight", "what the contract offers"},
+		{"push", "one connection, 64 requests in flight; batches: arrays of 100, 4 in flight; steady: 10 in flight", "what the contract offers; 10 arrays are 1,000 jobs, JetStream has 1,024 in flight"},
 		{"workers", "1, 2 or 4 connections of one queue group, +ACK published", "the best one counts"},
 	}, dqbridgeOptions...), redisOptions...)
 }
@@ -180,8 +180,12 @@ func (d *DQBridge) NewPusher(_ context.Context, mode Mode) (Pusher, error) {
 		return nil, err
 	}
 	most, requests := 1, inFlight
-	if mode == Batch {
+	switch mode {
+	case Single:
+	case Batch:
 		most, requests = dqBatch, dqBatches
+	case Flow:
+		most, requests = dqBatch, dqFlow
 	}
 	p, err := newPipe(nc, requests, dqAnswer)
 	if err != nil {

@@ -103,7 +103,7 @@ type jsPusher struct {
 // NewPusher pushes on connections of its own, with the pipe that dqbridge is pushed with.
 func (j *JetStream) NewPusher(_ context.Context, mode Mode) (Pusher, error) {
 	connections, each := 1, inFlight
-	if mode == Batch {
+	if mode != Single {
 		connections, each = jsConnections, jsBatch
 	}
 	p := &jsPusher{peer: j, at: make([]string, 1)}

@@ -38,8 +38,10 @@ type Mode int
 const (
 	// Single is one job a request, confirmed, 64 requests in flight on one connection.
 	Single Mode = iota
-	// Batch is the fastest confirmed way the peer has.
+	// Batch is the fastest confirmed way the peer has, with few in flight where it has arrays.
 	Batch
+	// Flow is Batch with as many in flight as JetStream has, some 1,000 jobs.
+	Flow
 )
 
 // inFlight is how many single pushes wait for their answers at once.

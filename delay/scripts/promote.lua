@@ -5,7 +5,7 @@
 -- know of any, -2 where it takes none any more. ARGV[8]: number of offers, then for each its topic and of how many jobs. Then the topics that are paused: their
 -- jobs do not expire.
 -- Returns: µs now | µs of the next entry that is not due, or -1 where there is none; where another replica watches for it the
--- moment to look whether that did | 1 where more is due already | {topic, …} with new ready jobs | {value of tries, …} of the flights that ended |
+-- moment to look whether that did | how many more are due already | {topic, …} with new ready jobs | {value of tries, …} of the flights that ended |
 -- {id, value of tries, record, body, …} of the jobs that are dead now | number of ids without a record, which were dropped |
 -- µs that the bucket is ahead of Redis's clock |
 -- {id, value of tries, record, body where it is kept beside the record, …} of the jobs that are leased | the watch that the
@@ -138,8 +138,9 @@ end
 
 commit_counts()
 -- Where more is due already, the next entry is the first that is not.
-local more, keeps, following = (#due >= limit or #late == limit) and 1 or 0, 0
-if more == 1 then
+local more, keeps, following = #due >= limit and call('ZCOUNT', bucket, '-inf', int(math.floor(us / 1000))) or 0, 0
+if #late == limit then more = math.max(more, 1) end
+if more > 0 then
   following = call('ZRANGEBYSCORE', bucket, '(' .. int(math.floor(us / 1000)), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   following = following and tonumber(following) * 1000 or -1
 else
