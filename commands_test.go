@@ -54,7 +54,7 @@ func pages() map[string][]step {
 			{`make compare ARGS='-work steady -workers 4 -rounds 4 -seconds 8'`, target, ""},
 			{`make compare ARGS='-work lateness,memory -workers 4 -rounds 3 -seconds 8'`, target, ""},
 			{`make compare ARGS='-work lateness10k -peers dqbridge,JetStream,beanstalkd -workers 1 -rounds 3 -seconds 5'`, target, ""},
-			{`make compare ARGS='-peers dqbridge -aa -work push,lateness -rounds 3 -seconds 5 -pending 1000000'`, target, ""},
+			{`make compare ARGS='-peers dqbridge -aa -work push,lateness -workers 1 -rounds 2 -seconds 3 -pending 1000000'`, target, ""},
 			{`make compare ARGS='-peers dqbridge -bridges 1,2,4 -work steady,lateness -workers 2 -rounds 5 -seconds 5'`, target, ""},
 			{`go test ./internal/whole -v -run 'OthersAreInTime|Overdue' -backlog 1000000 -timeout 15m`, tests, ""},
 			{`make soak SOAK=10m`, target, ""},
