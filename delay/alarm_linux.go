@@ -38,7 +38,8 @@ func newAlarm() alarm {
 
 func (a kernelAlarm) set(d time.Duration) {
 	at := &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(d, 1)))} // 0 would stop it
-	_ = a.fd.Control(func(fd uintptr) {                                  // a raw call for the reason that rawconn tells
+	_ = a.fd.Control(func(fd uintptr) {
+		// A raw call for the reason that rawconn tells.
 		_, _, _ = syscall.RawSyscall6(unix.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(at)), 0, 0, 0)
 	})
 }

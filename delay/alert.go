@@ -15,7 +15,7 @@ import (
 const keepAlive = 5 * time.Minute
 
 // dialer gives the function that makes connections; security is nil for those without TLS, and with it they tell why the
-// server ended them.
+// server ended them. It is tls.Dialer's work, on a connection of rawconn, which that cannot be given.
 func dialer(security *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	plain := rawconn.Dialer(&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive})
 	if security == nil {

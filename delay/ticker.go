@@ -18,10 +18,10 @@ const (
 	maxPause      = time.Second
 	// tickTogether is how many buckets tick at the same moments.
 	tickTogether = 8
-	// shallowPause, for each bucket there is, is the pause between two batches of a backlog, shorter for smaller ones: all
+	// shallowPause is the pause behind a batch of a backlog, times the number of buckets, and less for a smaller batch: all
 	// buckets together promote less than 64,000 jobs a second, and leave Redis to pushes, to deliveries and to what becomes due
-	// meanwhile. A backlog of so many batches as deepBacklog and more has such a time from the beginning of one batch to
-	// that of the next: 102,400 jobs a second at most, for it would take long otherwise.
+	// meanwhile. Where deepBacklog batches or more are due still, it would take long: then deepTurn, by the same rule, is the
+	// time from the beginning of one batch to that of the next, which makes 102,400 jobs a second at most.
 	shallowPause = 4 * time.Millisecond
 	deepBacklog  = 8
 	deepTurn     = 2500 * time.Microsecond

@@ -2,12 +2,12 @@
 -- offered it leases at once, where nothing of their topic is ready before them.
 -- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4]: owner of the leases.
 -- ARGV[5]: their ms. ARGV[6]: bytes of their records at most. ARGV[7]: the watch that the caller keeps, -1 where it does not
--- know of any, -2 where it takes none any more. ARGV[8]: number of offers, then for each its topic and of how many jobs. Then the topics that are paused: their
--- jobs do not expire.
+-- know of any, -2 where it takes none any more. ARGV[8]: number of offers, then for each its topic and of how many jobs.
+-- Then the topics that are paused: their jobs do not expire.
 -- Returns: µs now | µs of the next entry that is not due, or -1 where there is none; where another replica watches for it the
--- moment to look whether that did | how many more are due already | {topic, …} with new ready jobs | {value of tries, …} of the flights that ended |
--- {id, value of tries, record, body, …} of the jobs that are dead now | number of ids without a record, which were dropped |
--- µs that the bucket is ahead of Redis's clock |
+-- moment to look whether that did | how many more are due already | {topic, …} with new ready jobs |
+-- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
+-- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock |
 -- {id, value of tries, record, body where it is kept beside the record, …} of the jobs that are leased | the watch that the
 -- caller keeps from now on, 0 for none.
 call('ZREM', running, '')

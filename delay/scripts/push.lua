@@ -12,12 +12,10 @@ local seen = KEYS[10]
 
 -- The jobs in their order: what each has of its own, and its run.
 local ids, tails, besides, runs, marks, n = {}, {}, {}, {}, {}, 0
-local chosen = false -- some ids are not generated, so one may stand twice in this call
 local at = 4
 while at <= #ARGV do
   local run = { topic = ARGV[at + 1], when = ARGV[at + 2], flags = ARGV[at + 3] }
   local beside = run.flags:find('o')
-  chosen = chosen or not run.flags:find('g')
   local last = n + tonumber(ARGV[at])
   at = at + 4
   while n < last do
@@ -90,7 +88,7 @@ local function store(i, listed)
   if besides[i] then outside[#outside + 1], outside[#outside + 2] = id, besides[i] end
   records[filed + 1], records[filed + 2] = id, run.begins .. int(number + i) .. run.goes_on .. tails[i]
   filed = filed + 2
-  if chosen then fresh[id] = i end
+  fresh[id] = i
   run.stored = (run.stored or 0) + 1
   if run.late then
     delayed[waiting + 1], delayed[waiting + 2] = run.score, id
