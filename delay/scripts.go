@@ -42,6 +42,9 @@ var leaseSource string
 //go:embed scripts/back.lua
 var backSource string
 
+//go:embed scripts/plain.lua
+var plainSource string
+
 //go:embed scripts/push.lua
 var pushSource string
 
@@ -133,7 +136,7 @@ var (
 )
 
 var (
-	pushScript       = newScript("push", withLists, pushSource)
+	pushScript       = newScript("push", plainSource, withLists, pushSource)
 	promoteScript    = newScript("promote", withRecords, leaseSource, promoteSource)
 	reserveScript    = newScript("reserve", withRecords, leaseSource, reserveSource)
 	confirmScript    = newScript("confirm", withTries, confirmSource)

@@ -2,7 +2,7 @@
 -- ARGV[3…]: for each job id, push ('' by id).
 -- Returns for each job one of: 0 not there | -1 the id belongs to another push now | the value of tries of the delivery that
 -- was in flight, which begins with a digit | the letter of its state (d, r, x) and its topic.
-call('ZREM', running, '')
+-- Its first write only removes: a Redis that is full takes it.
 local ids, wanted, replies, n = {}, {}, {}, 0
 for i = 3, #ARGV, 2 do
   n = n + 1

@@ -37,6 +37,10 @@ func readScripts(t *testing.T) scripts {
 	for _, part := range []string{"flight.lua", "back.lua", "lease.lua"} {
 		beginnings = append(beginnings, shared+read(filepath.Join(folder, part)))
 	}
+	plain := read(filepath.Join(folder, "plain.lua"))
+	for _, beginning := range beginnings[1:] {
+		beginnings = append(beginnings, plain+beginning)
+	}
 	s := scripts{names: make(map[string]string), sources: make(map[string]string)}
 	for _, file := range files {
 		for _, beginning := range beginnings {
