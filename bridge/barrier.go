@@ -39,33 +39,34 @@ func (d *dispatcher) pass(number uint64) {
 // ctx is for its calls to Redis and outlives the handing out.
 func (d *dispatcher) confirmer(ctx context.Context) {
 	defer close(d.held)
+	check := time.NewTimer(linkCheck)
+	defer check.Stop()
 	for b := range d.batches {
-		d.await(b)
+		d.await(b, check)
 		d.decide(ctx, b)
 	}
 }
 
-// await waits for the barrier of a batch and notes in b.err why nothing of it is certain.
-func (d *dispatcher) await(b *batch) {
-	deadline := time.NewTimer(barrierTimeout)
-	defer deadline.Stop()
-	check := time.NewTicker(linkCheck)
-	defer check.Stop()
+// await waits for the barrier of a batch and notes in b.err why nothing of it is certain. The timer is its own to set.
+func (d *dispatcher) await(b *batch, check *time.Timer) {
+	deadline := d.now().Add(barrierTimeout)
 	for b.err == nil {
+		check.Reset(linkCheck)
 		select {
 		case <-b.passed:
 			if d.link.Stats().Reconnects != b.reconnects {
 				b.err = errReconnected
 			}
-			d.awaitRefusals(deadline.C)
+			d.awaitRefusals(deadline)
 			return
 		case <-check.C:
-			if !d.link.IsConnected() || d.link.Stats().Reconnects != b.reconnects {
+			switch {
+			case !d.link.IsConnected() || d.link.Stats().Reconnects != b.reconnects:
 				b.err = errReconnected
+			case !d.now().Before(deadline):
+				b.err = errNoBarrier
+				d.link.cut()
 			}
-		case <-deadline.C:
-			b.err = errNoBarrier
-			d.link.cut()
 		}
 	}
 	d.mu.Lock()
@@ -75,18 +76,14 @@ func (d *dispatcher) await(b *batch) {
 }
 
 // awaitRefusals waits until the refusals to publish that came before the barrier were told.
-func (d *dispatcher) awaitRefusals(deadline <-chan time.Time) {
+func (d *dispatcher) awaitRefusals(deadline time.Time) {
 	if d.link.caughtUp() {
 		return
 	}
 	check := time.NewTicker(time.Millisecond)
 	defer check.Stop()
-	for !d.link.caughtUp() {
-		select {
-		case <-check.C:
-		case <-deadline:
-			return
-		}
+	for !d.link.caughtUp() && d.now().Before(deadline) {
+		<-check.C
 	}
 }
 

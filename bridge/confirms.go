@@ -10,6 +10,8 @@ const (
 	// confirmAfter is how long a certain delivery waits for its worker: one that has answered by then needs no confirm,
 	// which is a sixth of what a job costs Redis. A replica that dies meanwhile costs a lease instead of a TTR.
 	confirmAfter = 150 * time.Millisecond
+	// confirmEvery is how long the first waits on, so that many are looked at together.
+	confirmEvery = 50 * time.Millisecond
 	// patientTTR is the shortest time to run of a delivery that may wait so.
 	patientTTR = 2 * time.Second
 	// heldBatches bounds how many batches may wait, confirmAtOnce how many deliveries are confirmed together, about.
@@ -50,7 +52,7 @@ func (d *dispatcher) confirmHeld(ctx context.Context) {
 			}
 			waiting = append(waiting, batch)
 		}
-		d.waitUntil(ripeAt(waiting[0]))
+		d.waitUntil(ripeAt(waiting[0]).Add(confirmEvery))
 		for len(d.held) > 0 && len(waiting) < heldBatches {
 			waiting = append(waiting, <-d.held)
 		}
@@ -79,7 +81,7 @@ func ripeAt(batch []*flight) time.Time { return batch[0].certain.Add(confirmAfte
 
 // waitUntil waits for a moment that is near, or until nothing more is handed out.
 func (d *dispatcher) waitUntil(at time.Time) {
-	timer := time.NewTimer(min(at.Sub(d.now()), confirmAfter)) // the local clock may have been set back
+	timer := time.NewTimer(min(at.Sub(d.now()), confirmAfter+confirmEvery)) // the local clock may have been set back
 	defer timer.Stop()
 	select {
 	case <-timer.C:

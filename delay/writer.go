@@ -28,7 +28,7 @@ const (
 	// retryPause keeps a writer from spinning while Redis is away.
 	retryPause = 100 * time.Millisecond
 	// easyWait is how long a verb that is in no hurry waits for others to share a call with, easyMost how many of them wait.
-	easyWait = 5 * time.Millisecond
+	easyWait = 40 * time.Millisecond
 	easyMost = 64
 	// probeTime is how long a call may take after one that Redis did not answer: what waits meanwhile is answered sooner.
 	probeTime = time.Second
@@ -86,10 +86,10 @@ type writer struct {
 	// level and levelBefore are the most there were with those in the queue, since levelSince and in the levelTime before.
 	level, levelBefore int
 	levelSince         time.Time
-	// easy is how many orders that are in no hurry were added since the queue was last empty, and later the timer that
-	// wakes a writer for them.
-	easy  int
-	later *time.Timer
+	// easy are orders that are in no hurry, since easySince; later is the timer that wakes a writer for them.
+	easy      []*order
+	easySince time.Time
+	later     *time.Timer
 	// unanswered says that the last call had no answer.
 	unanswered atomic.Bool
 	// wake has room for one note a writer: that the queue is not empty, or that the writer is stopped.
@@ -150,13 +150,14 @@ func (w *writer) add(orders ...*order) error {
 		w.mu.Unlock()
 		return ErrBusy
 	}
-	w.queue = append(w.queue, orders...)
 	for _, o := range orders {
 		w.weigh(o, 1)
 	}
-	wait := first.easy && w.easy < easyMost
+	wait := first.easy && len(w.easy) < easyMost
 	if wait {
-		w.delay()
+		w.delay(first, now)
+	} else {
+		w.queue = append(w.queue, orders...)
 	}
 	w.mu.Unlock()
 	if !wait {
@@ -165,15 +166,32 @@ func (w *writer) add(orders ...*order) error {
 	return nil
 }
 
-// delay lets what is queued wait a moment, beginning with the first order that may. The caller holds mu.
-func (w *writer) delay() {
-	w.easy++
-	switch {
-	case w.easy > 1:
-	case w.later == nil:
-		w.later = time.AfterFunc(easyWait, w.nudge)
-	default:
-		w.later.Reset(easyWait)
+// delay lets an order wait for others to go with. The caller holds mu.
+func (w *writer) delay(o *order, now time.Time) {
+	if len(w.easy) == 0 {
+		w.easySince = now
+		if w.later == nil {
+			w.later = time.AfterFunc(easyWait, w.nudge)
+		} else {
+			w.later.Reset(easyWait)
+		}
+	}
+	w.easy = append(w.easy, o)
+}
+
+// ripen queues the orders that are in no hurry where they have waited for long enough, or something goes to Redis by the
+// time they will have. The caller holds mu.
+func (w *writer) ripen() {
+	n := len(w.easy)
+	if n == 0 {
+		return
+	}
+	waited := w.now().Sub(w.easySince)
+	if w.stopped || n >= easyMost || waited >= easyWait || len(w.queue) > 0 && waited >= easyWait/2 {
+		w.queue = append(w.queue, w.easy...)
+		clear(w.easy)
+		w.easy = w.easy[:0]
+		w.later.Stop()
 	}
 }
 
@@ -192,7 +210,7 @@ func (w *writer) weigh(o *order, sign int) {
 func (w *writer) share() int {
 	waiting := len(w.queue)
 	switch {
-	case w.acks > 0 || w.stopped:
+	case w.acks > len(w.easy) || w.stopped:
 		return takeJobs
 	case waiting < w.carried:
 		return 0
@@ -209,6 +227,7 @@ func (w *writer) take() ([verbs][]*order, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var batch [verbs][]*order
+	w.ripen()
 	most := w.share()
 	if most == 0 { // the call that is waited for wakes its own writer
 		return batch, false
@@ -230,10 +249,6 @@ func (w *writer) take() ([verbs][]*order, bool) {
 		return batch, n > 0
 	}
 	w.queue = nil
-	if w.easy > 0 {
-		w.easy = 0
-		w.later.Stop()
-	}
 	return batch, n > 0
 }
 
@@ -242,7 +257,7 @@ func (w *writer) run(ctx context.Context) {
 		batch, found := w.take()
 		if !found {
 			w.mu.Lock()
-			over := w.stopped && len(w.queue) == 0
+			over := w.stopped && len(w.queue)+len(w.easy) == 0
 			w.mu.Unlock()
 			if over {
 				w.nudge()
