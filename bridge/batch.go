@@ -16,7 +16,6 @@ type batch struct {
 	flights    []*flight // beside deliveries
 	owner      string
 	leased     time.Time
-	clock      time.Time // Redis's, at the lease
 	// reconnects and refusals are the link's counts from before the first publish; another number of reconnects
 	// later means that some of the batch may be lost.
 	reconnects uint64
@@ -33,6 +32,7 @@ func (d *dispatcher) open(r request, results []delay.Reserved, leased time.Time,
 	b := &batch{owner: owner, leased: leased, passed: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer d.landing()
 	r.each(func(t *topic) { t.backlog = false })
 	for bucket, parts := range r.parts {
 		for i, p := range parts {
@@ -41,7 +41,6 @@ func (d *dispatcher) open(r request, results []delay.Reserved, leased time.Time,
 				continue
 			}
 			got := &results[bucket].Topics[i]
-			b.clock = got.Clock
 			p.topic.backlog = p.topic.backlog || got.Left > 0
 			if got.Left == 0 && p.topic.hints[bucket] == p.hint {
 				p.topic.hints[bucket] = 0
@@ -49,20 +48,23 @@ func (d *dispatcher) open(r request, results []delay.Reserved, leased time.Time,
 			for _, err := range got.Unreadable {
 				d.log.Error().Err(err).Msg("job cannot be read")
 			}
-			d.board(b, p, got.Deliveries)
+			d.board(b, p, got.Deliveries, delay.Reading{Local: leased, Clock: got.Clock})
 		}
 	}
 	return b
 }
 
 // board divides what came of a part between its waiters and the subscribers. The caller holds mu.
-func (d *dispatcher) board(b *batch, p part, deliveries []delay.Delivery) {
+func (d *dispatcher) board(b *batch, p part, deliveries []delay.Delivery, base delay.Reading) {
 	t := p.topic
 	t.popping -= p.pops
 	subscribers := 0
 	for i := range deliveries {
 		v := &deliveries[i]
-		f := d.fly(t, v, b.leased)
+		f := d.fly(t, v, b.leased, base)
+		if f == nil {
+			continue
+		}
 		if p.pops > 0 {
 			f.pop = d.nextWaiter(t, v.TTR == 0)
 			p.pops--
@@ -93,15 +95,16 @@ func (d *dispatcher) publish(b *batch) {
 	d.fence()
 	d.mu.Unlock()
 	for i, v := range b.deliveries {
-		elapsed := d.now().Sub(b.leased)
-		if elapsed > delay.LeaseTime/2 {
+		now := d.now()
+		if now.Sub(b.leased) > delay.LeaseTime/2 {
 			b.err = errors.New("the lease is too old")
 			break
 		}
-		b.flights[i].late = b.clock.Add(elapsed).Sub(v.DueAt)
+		base := &b.flights[i].base
+		b.flights[i].late = now.Sub(base.When(v.DueAt))
 		ack := d.subjects.ack(b.owner, v.ID, v.Push, v.Token)
 		msg := readyMsg(v, d.subjects.ready(v.Topic), ack, d.msgID(v))
-		d.follow(b.flights[i], d.trace.deliver(b, v, msg.Header))
+		d.follow(b.flights[i], d.trace.deliver(base, v, msg.Header))
 		err := d.send(b.flights[i], v, msg)
 		if concernsOne(err) {
 			d.undeliverable(b.flights[i], v, err)

@@ -180,6 +180,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	dispatching, stopDispatching := context.WithCancel(around)
 	var dispatch sync.WaitGroup
 	dispatch.Go(func() { b.dispatcher.run(dispatching) })
+	dispatch.Go(b.dispatcher.ahead.run)
 	dispatch.Go(func() { b.dispatcher.confirmer(around) })
 	dispatch.Go(func() { b.dispatcher.confirmHeld(around) })
 	b.queue.Start(around)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/dqbridge/dqbridge/delay"
+	"github.com/dqbridge/dqbridge/internal/alarm"
 )
 
 const (
@@ -43,6 +44,10 @@ type dispatcher struct {
 	turns   queues
 	flights map[flightKey]*flight
 	stopped bool
+	// leasing is how many calls are on their way that may lease jobs; over are the deliveries that were ended meanwhile and
+	// are not known here: perhaps of one of these.
+	leasing int
+	over    map[flightKey]struct{}
 	paused  map[string]bool
 	// pauseReadings counts the readings of the paused topics, pauseTaken is the newest whose result was taken.
 	pauseReadings, pauseTaken uint64
@@ -78,8 +83,10 @@ type dispatcher struct {
 	others func() []string
 	// awaits tells the other replicas of topics that pops wait for here.
 	awaits func(topics []string)
-	// offers are those of which nobody knows yet what came of them: run waits for them before it closes batches.
+	// offers are those of which nobody knows yet what came of them, and the deliveries in ahead: run waits for them before it
+	// closes batches.
 	offers  sync.WaitGroup
+	ahead   *ahead
 	batches chan *batch
 	// held are deliveries that are certain and will be confirmed a little later, or at once when stopping is closed.
 	held     chan []*flight
@@ -92,10 +99,11 @@ func newDispatcher(b *Bridge) *dispatcher {
 		buckets: b.queue.Buckets(), window: b.options.MaxInflight, probes: rate.NewLimiter(probesPerSecond, probesPerSecond/10),
 		paused: make(map[string]bool), remote: make(map[string]map[string]time.Time), lookers: make(chan struct{}, maxLookers),
 		died:   sink{b}.Died,
-		topics: make(map[string]*topic), flights: make(map[flightKey]*flight), barriers: make(map[uint64]*batch),
+		topics: make(map[string]*topic), flights: make(map[flightKey]*flight), over: make(map[flightKey]struct{}), barriers: make(map[uint64]*batch),
 		wake: make(chan struct{}, 1), landed: make(chan struct{}, 1), batches: make(chan *batch, openBatches),
 		held: make(chan []*flight, heldBatches), stopping: make(chan struct{}),
 	}
+	d.ahead = &ahead{now: b.now, depart: d.depart, alarm: alarm.New()}
 	d.captures = &captures{
 		link: b.link, subjects: b.subjects, metrics: b.metrics, log: b.log, now: b.now, changed: d.reconsider,
 	}
@@ -162,11 +170,15 @@ func (d *dispatcher) nudge() {
 // run hands out until ctx ends, then closes batches. No offer is made any more by then: stop comes before.
 func (d *dispatcher) run(ctx context.Context) {
 	defer close(d.batches)
+	defer d.ahead.close()
 	defer d.offers.Wait()
 	for ctx.Err() == nil {
 		d.mu.Lock()
 		r, n := d.plan()
 		owner := d.owner
+		if n > 0 {
+			d.leasing++
+		}
 		d.mu.Unlock()
 		switch {
 		case n == 0:
@@ -195,13 +207,18 @@ func (d *dispatcher) deliver(ctx context.Context, r request, owner string) {
 	}
 	batch := d.open(r, results, leased, owner) //nolint:contextcheck // looks for pops are no part of the round: see calls
 	d.metrics.scripts.batch("reserve", len(batch.flights))
-	if len(batch.flights) > 0 {
-		d.publish(batch)
-		d.batches <- batch
-	}
+	d.dispatch(batch)
 	if err != nil && ctx.Err() == nil {
 		d.metrics.trouble("reserve", err)
 		holdBack(ctx)
+	}
+}
+
+// dispatch publishes a batch, if there is anything, and gives it to the confirmer.
+func (d *dispatcher) dispatch(b *batch) {
+	if len(b.flights) > 0 {
+		d.publish(b)
+		d.batches <- b
 	}
 }
 
@@ -262,6 +279,7 @@ func (d *dispatcher) wait(ctx context.Context) {
 func (d *dispatcher) refund(r request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.landing()
 	for _, parts := range r.parts {
 		for _, p := range parts {
 			d.giveUp(p)

@@ -24,7 +24,8 @@ type flight struct {
 	due     time.Time
 	// before is how the delivery before it ended; empty: it is the first.
 	before delay.Ending
-	// late is how long after its due time it was published, by Redis's clock.
+	// base is what is known of Redis's clock; late is how long after its due time it was published, by Redis's clock.
+	base delay.Reading
 	late time.Duration
 	// pop is the pop that waits for it, nil for subscribers; pops take no place in the window.
 	pop *waiter
@@ -48,11 +49,16 @@ type flight struct {
 	gap time.Duration
 }
 
-// fly notes a delivery that was reserved.
-func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time) *flight {
+// fly notes a delivery that was leased, and gives nil where it was ended already.
+func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time, base delay.Reading) *flight {
+	key := flightKey{v.Bucket, v.Token}
+	if _, over := d.over[key]; over {
+		return nil
+	}
 	f := &flight{
-		key: flightKey{v.Bucket, v.Token}, topic: t, id: v.ID, lease: v.Lease, ttr: v.TTR, attempt: v.Attempt, before: v.Before, due: v.DueAt,
+		key: key, topic: t, id: v.ID, lease: v.Lease, ttr: v.TTR, attempt: v.Attempt, before: v.Before, due: v.DueAt,
 		ask: leased.Add(patience), gap: patience, leased: leased,
+		base: base,
 	}
 	d.flights[f.key] = f
 	return f
@@ -70,20 +76,32 @@ func (f *flight) left(now time.Time) time.Duration {
 	return max(f.ttr-elapsed, time.Millisecond)
 }
 
-// end takes a flight out of the window. One that is not there was ended before.
+// landing notes that a call that leased jobs has its answer. The caller holds mu.
+func (d *dispatcher) landing() {
+	if d.leasing--; d.leasing == 0 {
+		clear(d.over)
+	}
+}
+
+// end takes a flight out of the window. One that is not there was ended before, or is not known yet.
 func (d *dispatcher) end(keys ...flightKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range keys {
-		if f := d.flights[key]; f != nil {
-			delete(d.flights, key)
-			delete(d.awaiting, key)
-			if f.pop == nil {
-				f.topic.out--
+		f := d.flights[key]
+		if f == nil {
+			if d.leasing > 0 {
+				d.over[key] = struct{}{}
 			}
-			f.topic.used = d.now()
-			d.enqueue(f.topic)
+			continue
 		}
+		delete(d.flights, key)
+		delete(d.awaiting, key)
+		if f.pop == nil {
+			f.topic.out--
+		}
+		f.topic.used = d.now()
+		d.enqueue(f.topic)
 	}
 	if len(d.flights) == 0 {
 		d.noteLanded()

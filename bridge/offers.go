@@ -18,6 +18,11 @@ const (
 	offeredJobs = 128
 	// offeredFor is how long a topic offers room after its last delivery.
 	offeredFor = 10 * time.Second
+	// soon is how long before it is due a job may be leased, so that it is here when it is, and several are leased by one
+	// call. Nobody can reschedule or replace it from then on.
+	soon = 40 * time.Millisecond
+	// soonRoom is how much room a topic must have for that: what is not due yet must not take the place of what is.
+	soonRoom = 100
 )
 
 // eager adds a topic that somebody listens on to those that offer room. The caller holds mu.
@@ -36,11 +41,14 @@ func (d *dispatcher) offer(bucket int) delay.Offer {
 	}
 	now := d.now()
 	d.offering = slices.DeleteFunc(d.offering, func(t *topic) bool { return t.silent || now.Sub(t.used) > offeredFor })
-	offer := delay.Offer{Owner: d.owner}
+	offer := delay.Offer{Owner: d.owner, Soon: soon}
 	for _, t := range d.offering {
 		room := d.window - t.out
 		if room <= 0 || d.paused[t.name] || len(t.waiters) > 0 || t.hints[bucket] != 0 {
 			continue
+		}
+		if room < soonRoom {
+			offer.Soon = 0
 		}
 		n := min(offeredJobs, (room+1)/2) // the other tickers may have some too
 		t.out += n
@@ -48,14 +56,16 @@ func (d *dispatcher) offer(bucket int) delay.Offer {
 	}
 	if len(offer.Topics) > 0 {
 		d.offers.Add(1)
+		d.leasing++
 	}
 	return offer
 }
 
-// leased publishes what came of an offer, and takes back the rest of it.
+// leased publishes what came of an offer, now or when it is due, and takes back the rest of it.
 func (d *dispatcher) leased(offer delay.Offer, asked time.Time, p delay.Promotion) {
 	defer d.offers.Done()
-	b := &batch{owner: offer.Owner, leased: asked, clock: p.Clock, passed: make(chan struct{})}
+	b := &batch{owner: offer.Owner, leased: asked, passed: make(chan struct{})}
+	var later []early
 	for _, err := range p.Unreadable {
 		d.log.Error().Err(err).Msg("job cannot be read")
 	}
@@ -64,17 +74,29 @@ func (d *dispatcher) leased(offer delay.Offer, asked time.Time, p delay.Promotio
 		t := d.topics[w.Topic]
 		t.out -= w.N
 		for i := range p.Leased {
-			if v := &p.Leased[i]; v.Topic == w.Topic {
-				t.out++
-				b.deliveries, b.flights = append(b.deliveries, v), append(b.flights, d.fly(t, v, asked))
+			v := &p.Leased[i]
+			if v.Topic != w.Topic {
+				continue
 			}
+			f := d.fly(t, v, asked, p.Base)
+			if f == nil {
+				continue
+			}
+			t.out++
+			if v.Next.IsZero() {
+				b.deliveries, b.flights = append(b.deliveries, v), append(b.flights, f)
+				continue
+			}
+			later = append(later, early{delivery: v, flight: f, owner: offer.Owner, at: p.Base.When(v.Next)})
 		}
 		d.enqueue(t)
 	}
+	d.landing()
 	d.mu.Unlock()
-	d.metrics.scripts.batch("promote", len(b.flights))
-	if len(b.flights) > 0 {
-		d.publish(b)
-		d.batches <- b
+	d.metrics.scripts.batch("promote", len(p.Leased))
+	if len(later) > 0 {
+		d.offers.Add(len(later))
+		d.ahead.keep(later)
 	}
+	d.dispatch(b)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/dqbridge/dqbridge/internal/testenv"
 )
 
-// warm lets a topic have a delivery, so that the bridge knows that somebody listens.
-func (r *rig) warm(t *testing.T, w *worker, topic string) {
+// warm lets the topic t have a delivery, so that the bridge knows that somebody listens.
+func (r *rig) warm(t *testing.T, w *worker) {
 	t.Helper()
-	certain := r.events(t, "delivered."+topic)
-	r.push(t, fmt.Sprintf(`{"id":"first","topic":%q}`, topic))
+	certain := r.events(t, "delivered.t")
+	r.push(t, `{"id":"first","topic":"t"}`)
 	w.next(t).finish(t)
 	certain.next(t)
 }
@@ -25,7 +25,7 @@ func TestOffersKeepToTheWindow(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.MaxInflight = window })
 	var out, most atomic.Int64
 	w := r.handle(t, "t", func(*delivery) { most.Store(max(most.Load(), out.Add(1))) })
-	r.warm(t, w, "t")
+	r.warm(t, w)
 	out.Store(0)
 	for i := range jobs {
 		r.push(t, fmt.Sprintf(`{"id":"job-%d","topic":"t","delay":%g}`, i, 0.05+float64(i)/500))
@@ -47,7 +47,7 @@ func TestOffersOfPausedTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	w := r.work(t, "t")
-	r.warm(t, w, "t")
+	r.warm(t, w)
 	r.admin(t, "pause", `{"topic":"t"}`)
 	r.push(t, `{"id":"a","topic":"t","delay":0.05}`)
 	testenv.Eventually(t, patience, func() bool { return r.look(t, "a").State == "ready" }, "the job is ready")
@@ -62,7 +62,7 @@ func TestOffersInOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(s *setup) { s.MaxInflight, s.buckets = 1, 1 })
 	w := r.work(t, "t")
-	r.warm(t, w, "t")
+	r.warm(t, w)
 	r.push(t, `{"id":"held","topic":"t"}`)
 	held := w.next(t)
 	const jobs = 20

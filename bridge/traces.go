@@ -114,7 +114,7 @@ func (t *tracing) push(job *delay.Job) Span {
 
 // deliver begins the span of a delivery that is about to be published, and puts its context into the message: what the
 // worker does is below it. It is nil where the job is not traced.
-func (t *tracing) deliver(b *batch, v *delay.Delivery, header nats.Header) *flightTrace {
+func (t *tracing) deliver(base *delay.Reading, v *delay.Delivery, header nats.Header) *flightTrace {
 	if t == nil {
 		return nil
 	}
@@ -128,10 +128,9 @@ func (t *tracing) deliver(b *batch, v *delay.Delivery, header nats.Header) *flig
 		return nil
 	}
 	setTraceparent(header, span.Traceparent())
-	local := func(redis time.Time) time.Time { return b.leased.Add(redis.Sub(b.clock)) }
 	wait := s
-	wait.Kind, wait.At = SpanWait, local(v.PushedAt)
-	return &flightTrace{deliver: span, wait: wait, at: s.At, due: local(v.DueAt)}
+	wait.Kind, wait.At = SpanWait, base.When(v.PushedAt)
+	return &flightTrace{deliver: span, wait: wait, at: s.At, due: base.When(v.DueAt)}
 }
 
 // delivered ends the span of a delivery that is certain.

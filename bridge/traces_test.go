@@ -23,29 +23,29 @@ func (fakeSpan) Traceparent() string { return tracedParent }
 func (fakeSpan) End(SpanEnd) {}
 
 // way goes the way of a job as far as tracing is concerned.
-func (t *tracing) way(job delay.Job, v *delay.Delivery, b *batch, answer message) {
+func (t *tracing) way(job delay.Job, v *delay.Delivery, base *delay.Reading, answer message) {
 	t.end(t.push(&job), "", 200, "stored")
-	f := flight{attempt: 1, trace: t.deliver(b, v, answer.Header)}
+	f := flight{attempt: 1, trace: t.deliver(base, v, answer.Header)}
 	t.delivered(&f)
 	t.end(t.settle(delay.VerbFinish, job.ID, answer, f.trace), "", 200, "finish")
 }
 
-func someTraced(parent string) (delay.Job, *delay.Delivery, *batch, message) {
+func someTraced(parent string) (delay.Job, *delay.Delivery, *delay.Reading, message) {
 	job := delay.Job{ID: "a", Topic: "t"}
 	if parent != "" {
 		job.Headers = encodeHeaders(nats.Header{"a": {"b"}, "traceparent": {parent}})
 	}
 	now := time.Unix(1_700_000_000, 0)
-	return job, &delay.Delivery{Job: job, Attempt: 1, PushedAt: now, DueAt: now}, &batch{leased: now, clock: now},
+	return job, &delay.Delivery{Job: job, Attempt: 1, PushedAt: now, DueAt: now}, &delay.Reading{Local: now, Clock: now},
 		message{&nats.Msg{Header: make(nats.Header)}}
 }
 
 // TestTracingOffAllocatesNothing: where nobody wants traces, following a job costs no memory.
 func TestTracingOffAllocatesNothing(t *testing.T) {
 	off := (*tracing)(nil)
-	job, v, b, answer := someTraced(tracedParent)
+	job, v, base, answer := someTraced(tracedParent)
 	if n := testing.AllocsPerRun(100, func() {
-		off.way(job, v, b, answer)
+		off.way(job, v, base, answer)
 	}); n != 0 {
 		t.Errorf("%v allocations a job", n)
 	}

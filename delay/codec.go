@@ -37,6 +37,8 @@ type Delivery struct {
 	Before Ending
 	// PushedAt and DueAt are of the push; a redelivery keeps them.
 	PushedAt, DueAt time.Time
+	// Next is when a delivery that was leased ahead of its time is due, by the bucket's clock; zero: it is due.
+	Next time.Time
 	// Lease is what Confirm and Return take, but for the TTR.
 	Lease Lease
 }

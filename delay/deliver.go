@@ -42,7 +42,8 @@ type Promotion struct {
 	// Ended are the deliveries whose lease or TTR ran out.
 	Ended []Flight
 	Died  []DeadJob
-	// Leased are the deliveries that were offered a place, in the order of their due times.
+	// Leased are the deliveries that were offered a place, in the order of their due times. Those that are not due yet have
+	// a time in Next.
 	Leased []Delivery
 	// Unreadable holds an error for each leased job whose record cannot be decoded; its lease runs out.
 	Unreadable []error
@@ -57,12 +58,16 @@ type Promotion struct {
 	// Clock is the bucket's time: Redis's clock, but for Ahead, which is more than 0 where that clock went back.
 	Clock time.Time
 	Ahead time.Duration
+	// Base is what is known of that time by the local clock; of a ticker's promotions alone.
+	Base Reading
 }
 
-// Offer is what an owner would deliver at once: up to N jobs each of some topics.
+// Offer is what an owner would deliver at once: up to N jobs each of some topics, also such that are due within Soon, which
+// it must keep so long.
 type Offer struct {
 	Owner  string
 	Topics []Want
+	Soon   time.Duration
 }
 
 // batch is how many jobs a promotion takes. What it does not lease goes into a list, and then nothing of the topic is
@@ -77,24 +82,31 @@ func (o Offer) batch() int {
 // Promote makes ready what is due in a bucket, and what was leased or delivered and not settled in time. Jobs of topics that
 // are offered are leased instead, where none of their topic is ready already. Jobs of paused topics do not expire meanwhile.
 func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []string) (Promotion, error) {
+	return s.promote(ctx, nil, bucket, offer, paused)
+}
+
+// promote is Promote in company.
+func (s *Store) promote(ctx context.Context, with *company, bucket int, offer Offer, paused []string) (Promotion, error) {
 	kept := s.watches[bucket].Load()
 	if s.retired.Load() {
 		kept = retiredWatch
 	}
-	c := s.bucketCall(promoteScript, bucket, 6+2*len(offer.Topics)+len(paused))
-	c.args = append(c.args, offer.batch(), offer.Owner, LeaseTime.Milliseconds(), reserveBytes, kept, len(offer.Topics))
+	c := s.bucketCall(promoteScript, bucket, 7+2*len(offer.Topics)+len(paused))
+	c.args = append(c.args, with.share(offer.batch()), offer.Owner, LeaseTime.Milliseconds(), with.share(reserveBytes), kept)
+	c.args = append(c.args, offer.Soon.Milliseconds(), len(offer.Topics))
 	for _, w := range offer.Topics {
 		c.args = append(c.args, w.Topic, w.N)
 	}
 	for _, topic := range paused {
 		c.args = append(c.args, topic)
 	}
-	if err := s.send(ctx, c); err != nil {
+	err := with.send(ctx, s, c)
+	if err != nil {
 		s.watches[bucket].Store(noWatch)
 		return Promotion{}, fmt.Errorf("promote bucket %d: %w", bucket, err)
 	}
 	reply := list(c.reply)
-	if len(reply) != 10 {
+	if len(reply) != 11 {
 		return Promotion{}, fmt.Errorf("promote bucket %d: reply of %d entries", bucket, len(reply))
 	}
 	now, next := number(reply[0]), number(reply[1])
@@ -111,6 +123,16 @@ func (s *Store) Promote(ctx context.Context, bucket int, offer Offer, paused []s
 	}
 	p.Died = diedOf(reply[5])
 	p.Leased, p.Unreadable = leasedOf(list(reply[8]), bucket)
+	for entries := list(reply[10]); len(entries) > 3; {
+		var d Delivery
+		moment := time.UnixMilli(number(entries[0]))
+		if d, entries, err = leased(entries[1:], bucket); err != nil {
+			p.Unreadable = append(p.Unreadable, err)
+			continue
+		}
+		d.Next = moment
+		p.Leased = append(p.Leased, d)
+	}
 	return p, nil
 }
 

@@ -56,6 +56,8 @@ func (m *storeMachine) refusal(a Ack, j *modelJob, push uint64) error {
 		return ErrOtherPush
 	case a.Token != 0 && a.Token != j.token:
 		return ErrOldAttempt
+	case a.Token == 0 && j.early(m.model.now):
+		return ErrState // nobody can have it yet
 	case j.state == InFlight && j.leased && j.job.TTR == 0:
 		delete(m.model.jobs, a.ID) // its worker has it, and with that it is gone
 		return ErrNotFound
@@ -124,7 +126,11 @@ func (m *storeMachine) Bury(t *rapid.T) {
 	push := m.pushOf(a.ID)
 	r := m.store.Bury(m.ctx, []Ack{a})[0]
 	j := m.model.jobs[a.ID]
+	early := j != nil && a.Token == 0 && j.early(m.model.now)
 	want := m.refusal(a, j, push)
+	if early {
+		want = nil // it may be buried all the same
+	}
 	same := want == nil && j.state == Dead && a.Token != 0 && j.buried
 	if want == nil && !same && j.state == Dead {
 		want = ErrState
@@ -133,8 +139,10 @@ func (m *storeMachine) Bury(t *rapid.T) {
 		t.Fatalf("bury %+v: %+v, want %v, model %v", a, r, want, j)
 	}
 	if want == nil && !same {
-		j.certain()
-		j.state, j.released, j.buried = Dead, false, true
+		if !early {
+			j.certain()
+		}
+		j.state, j.leased, j.released, j.buried = Dead, false, false, true
 		if r.Died == nil || r.Died.Reason != "buried: no good" || r.Died.ID != a.ID || !bytes.Equal(r.Died.Body, j.job.Body) {
 			t.Fatalf("bury %+v: %+v", a, r)
 		}

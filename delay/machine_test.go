@@ -114,7 +114,7 @@ func (m *storeMachine) Advance(t *rapid.T) {
 }
 
 func (m *storeMachine) PromoteAll(t *rapid.T) {
-	offer := Offer{Owner: "0.test"}
+	offer := Offer{Owner: "0.test", Soon: rapid.SampledFrom([]time.Duration{0, unit + unit/2}).Draw(t, "soon")}
 	for _, topic := range modelTopics {
 		if n := rapid.SampledFrom([]int{0, 0, 1, 100}).Draw(t, "offered"); n > 0 {
 			offer.Topics = append(offer.Topics, Want{Topic: topic, N: n})
@@ -170,8 +170,8 @@ func (m *storeMachine) Reserve(t *rapid.T) {
 	}
 }
 
-// leasedAtOnce checks the jobs of offered topics that a promotion leased: no more than was offered, none that is not due,
-// and none where others of the topic were ready in the bucket.
+// leasedAtOnce checks the jobs of offered topics that a promotion leased: no more than was offered, none that is due later
+// than soon, and none where others of the topic were ready in the bucket.
 func (m *storeMachine) leasedAtOnce(t *rapid.T, bucket int, offer Offer, p Promotion) {
 	for _, w := range offer.Topics {
 		n, before := 0, 0
@@ -187,8 +187,11 @@ func (m *storeMachine) leasedAtOnce(t *rapid.T, bucket int, offer Offer, p Promo
 			}
 			n++
 			j := m.model.jobs[d.ID]
-			if j == nil || j.state != Delayed || j.due > m.model.now || bucketOf(d.ID, 2) != bucket || before > 0 {
+			if j == nil || j.state != Delayed || j.due > m.model.now+int(offer.Soon/unit) || bucketOf(d.ID, 2) != bucket || before > 0 {
 				t.Fatalf("leased %q at once, which the model has as %v, with %d ready before it", d.ID, j, before)
+			}
+			if ahead := d.Next.Sub(p.Clock); d.Next.IsZero() != (j.due <= m.model.now) || !d.Next.IsZero() && (ahead <= 0 || ahead > offer.Soon) {
+				t.Fatalf("leased %q for %v, at %v, model %v", d.ID, d.Next, p.Clock, j)
 			}
 			m.takeOff(t, d)
 		}
@@ -208,6 +211,9 @@ func (m *storeMachine) takeOff(t *rapid.T, d *Delivery) {
 	j.released = false
 	j.state, j.leased, j.token, j.push = InFlight, true, d.Token, d.Push
 	j.deadline = m.model.now + 1 // a lease is shorter than a unit
+	if j.ahead = !d.Next.IsZero(); j.ahead {
+		j.deadline = j.due + 1
+	}
 	m.model.acks = append(m.model.acks, Ack{ID: d.ID, Push: d.Push, Token: d.Token})
 }
 

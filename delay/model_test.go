@@ -29,6 +29,7 @@ type modelJob struct {
 	push     uint64
 	token    uint64 // of the last delivery
 	leased   bool
+	ahead    bool // leased before it was due
 	released bool // the last delivery ended by a release
 	buried   bool // the job died by a bury
 	n        int
@@ -38,8 +39,8 @@ func (j *modelJob) String() string {
 	if j == nil {
 		return "none"
 	}
-	return fmt.Sprintf("{%q %s due %d deadline %d push %d token %d leased %v released %v n %d of %d}", j.job.ID, j.state, j.due,
-		j.deadline, j.push, j.token, j.leased, j.released, j.n, j.job.MaxAttempts)
+	return fmt.Sprintf("{%q %s due %d deadline %d push %d token %d leased %v ahead %v released %v n %d of %d}", j.job.ID, j.state, j.due,
+		j.deadline, j.push, j.token, j.leased, j.ahead, j.released, j.n, j.job.MaxAttempts)
 }
 
 // model is the store in Go: one map, no index, no counter.
@@ -67,6 +68,11 @@ func (m *model) ids() []string {
 // late reports whether a job is too late for its first delivery: expiries are half a unit more than whole ones.
 func (j *modelJob) late(now int) bool {
 	return j.n == 0 && j.job.Expires > 0 && now-j.first > int(j.job.Expires/unit)
+}
+
+// early reports whether a job is leased and not due yet.
+func (j *modelJob) early(now int) bool {
+	return j.state == InFlight && j.leased && j.ahead && j.due > now
 }
 
 // end is what happens to a job whose confirmed delivery is over.

@@ -43,6 +43,7 @@ type Queue struct {
 	writer, settler *writer
 
 	tickers   []*ticker
+	wakeups   *wakeups
 	retention *retention
 
 	mu sync.Mutex
@@ -76,11 +77,16 @@ func NewQueue(store *Store, sink Sink, o QueueOptions) *Queue {
 	}
 	q.retention = &retention{store: store, sink: sink, age: o.DeadRetention, most: o.DeadMax}
 	began := o.Now()
+	q.wakeups = newWakeups(store.Buckets(), o.Now)
+	clock, oneNode := &readings{}, store.oneNode()
 	for b := range store.Buckets() {
-		ticked := began.Add(o.Tick * time.Duration(b/tickTogether*tickTogether) / time.Duration(store.Buckets()))
+		if !oneNode { // each has its own clock
+			clock = &readings{}
+		}
+		ticked := began.Add(o.Tick * time.Duration(b/companyMost*companyMost) / time.Duration(store.Buckets()))
 		q.tickers = append(q.tickers, &ticker{
-			bucket: b, store: store, sink: sink, tick: o.Tick, ticked: ticked, now: o.Now,
-			sweep: newSweep(store, b, sink),
+			bucket: b, store: store, sink: sink, tick: o.Tick, ticked: ticked, now: o.Now, wakeups: q.wakeups,
+			sweep: newSweep(store, b, sink), readings: clock, single: !oneNode,
 		})
 	}
 	return q
@@ -100,6 +106,7 @@ func (q *Queue) Start(ctx context.Context) {
 	if q.settler != q.writer {
 		q.settler.start(calls)
 	}
+	q.ticking.Go(func() { q.wakeups.run(ticking) })
 	for _, t := range q.tickers {
 		q.ticking.Go(func() { t.run(ticking) })
 	}

@@ -129,6 +129,12 @@ func (s *Store) Open(ctx context.Context) error {
 // ID is the random id of the store; it is known once Open returned.
 func (s *Store) ID() string { return s.id }
 
+// oneNode reports whether all buckets are on one node.
+func (s *Store) oneNode() bool {
+	_, alone := s.client.(*redis.Client)
+	return alone
+}
+
 // Buckets is the number of buckets.
 func (s *Store) Buckets() int { return len(s.buckets) }
 

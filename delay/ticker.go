@@ -3,7 +3,6 @@ package delay
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,8 +15,6 @@ const (
 	staleSlack    = 1000
 	compactBlocks = 50
 	maxPause      = time.Second
-	// tickTogether is how many buckets tick at the same moments.
-	tickTogether = 8
 	// shallowPause is the pause behind a batch of a backlog, times the number of buckets, and less for a smaller batch: all
 	// buckets together promote less than 64,000 jobs a second, and leave Redis to pushes, to deliveries and to what becomes due
 	// meanwhile. Where deepBacklog batches or more are due still, it would take long: then deepTurn, by the same rule, is the
@@ -25,6 +22,8 @@ const (
 	shallowPause = 4 * time.Millisecond
 	deepBacklog  = 8
 	deepTurn     = 2500 * time.Microsecond
+	// lead is how long before the first job is due that may be leased ahead of its time the call for it is made.
+	lead = 3 * time.Millisecond
 )
 
 // ticker promotes the due jobs of one bucket. It sleeps until the next due time that it knows of, at most tick.
@@ -33,15 +32,16 @@ type ticker struct {
 	store  *Store
 	sink   Sink
 	tick   time.Duration
-	// ticked is one of the moments, a tick apart, at which it runs in any case: some buckets share them, so that their calls
-	// meet warm caches where nothing else is to do.
+	// ticked is one of the moments, a tick apart, at which it runs in any case: as many buckets share them as make their calls
+	// together.
 	ticked time.Time
 	now    func() time.Time
-
-	// due is the earliest moment it was told to wake, zero for none; the alarm, nil while it does not run, is set for it.
-	mu    sync.Mutex
-	due   time.Time
-	alarm alarm
+	// wakeups wake it up.
+	wakeups *wakeups
+	// single: it makes its calls alone, since other buckets are on other nodes, which may be away.
+	single bool
+	// soon is how long before they are due its last promotion could lease jobs, ns.
+	soon atomic.Int64
 	// lastRun is when a promote last came back well, lastTurn when the loop last went round; ns since 1970.
 	lastRun, lastTurn atomic.Int64
 	// ahead is how far the bucket's time is ahead of Redis's clock, ns.
@@ -51,76 +51,66 @@ type ticker struct {
 	nextLook time.Time
 	sweep    *sweep
 	clock    clockWatch
+	readings *readings
 }
 
-// wakeIn makes the ticker run after d at the latest. It never blocks.
+// wakeIn makes the ticker run in time for what is due after d. It never blocks.
 func (t *ticker) wakeIn(d time.Duration) {
 	if d <= t.tick {
-		t.sleepFor(d)
+		t.wakeups.want(t.bucket, t.spanOf(t.now(), d))
 	}
 }
 
-// sleepFor sets the alarm to d from now, where it is not set for an earlier moment.
-func (t *ticker) sleepFor(d time.Duration) {
-	at := t.now().Add(d)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.alarm != nil && (t.due.IsZero() || at.Before(t.due)) {
-		t.due = at
-		t.alarm.set(d)
+// spanOf gives when to run for what is due d after now: before that, where it can be leased ahead of its time.
+func (t *ticker) spanOf(now time.Time, d time.Duration) span {
+	soon := time.Duration(t.soon.Load())
+	if soon == 0 {
+		return span{now.Add(d), now.Add(d)}
 	}
-}
-
-// switchAlarm gives the ticker an alarm, or takes it away.
-func (t *ticker) switchAlarm(a alarm) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.alarm = a
+	return span{now.Add(d - soon), now.Add(d - lead)}
 }
 
 func (t *ticker) run(ctx context.Context) {
-	a := newAlarm()
-	defer a.close()
-	t.switchAlarm(a)
-	defer t.switchAlarm(nil)
-	defer context.AfterFunc(ctx, func() { a.set(0) })()
 	pause := time.Duration(0)
+	var with *company
 	for {
 		t.lastTurn.Store(t.now().UnixNano())
-		t.mu.Lock()
-		t.due = time.Time{}
-		t.mu.Unlock()
-		next, err := t.promote(ctx)
+		next, alone, err := t.promote(ctx, with)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			pause = min(max(2*pause, retryPause), maxPause)
 			t.sink.Trouble("promote", err)
-			next = pause/2 + rand.N(pause)
+			now := t.now()
+			next = span{now, now.Add(pause/2 + rand.N(pause))}
 		default:
 			pause = 0
 		}
-		t.sleepFor(next)
-		if ctx.Err() != nil {
+		if with = t.wakeups.sleep(t.bucket, next, alone || t.single || err != nil); ctx.Err() != nil {
+			with.leave(ctx, t.store)
 			return
 		}
-		a.wait()
 	}
 }
 
-// promote makes ready what is due, a batch of it, and gives how long to sleep.
-func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
+// promote makes ready what is due, a batch of it, and gives when to run again, and whether to be alone then.
+func (t *ticker) promote(ctx context.Context, with *company) (span, bool, error) {
 	asked := t.now()
 	offer := t.sink.Offer(t.bucket)
-	p, err := t.store.Promote(ctx, t.bucket, offer, t.sink.Paused())
+	t.soon.Store(int64(offer.Soon))
+	p, err := t.store.promote(ctx, with, t.bucket, offer, t.sink.Paused())
+	answered := t.now()
+	if err == nil {
+		p.Base = t.readings.note(answered, p.Clock.Add(-p.Ahead))
+		p.Base.Clock = p.Base.Clock.Add(p.Ahead)
+	}
 	if len(offer.Topics) > 0 {
 		t.sink.Leased(t.bucket, offer, asked, p)
 	}
 	if err != nil {
-		return 0, err
+		return span{}, false, err
 	}
-	answered := t.now()
 	t.lastRun.Store(answered.UnixNano())
 	t.ahead.Store(int64(p.Ahead))
 	if by := t.clock.look(asked, answered, p.Clock, p.Ahead); by != 0 {
@@ -128,19 +118,32 @@ func (t *ticker) promote(ctx context.Context) (time.Duration, error) {
 	}
 	t.report(p)
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return span{}, false, ctx.Err()
 	}
 	if err := t.look(ctx); err != nil {
-		return 0, err
+		return span{}, false, err
 	}
-	longest := t.untilTick(answered)
+	next, alone := t.next(with, offer, p, asked, answered)
+	return next, alone, nil
+}
+
+// next gives when to run again after a promotion, and whether to be alone then.
+func (t *ticker) next(with *company, offer Offer, p Promotion, asked, answered time.Time) (span, bool) {
+	at := answered.Add(t.untilTick(answered))
+	next := span{at, at}
 	if p.More > 0 {
-		longest = min(longest, t.backlogPause(offer.batch(), p.More, answered.Sub(asked)))
+		at = answered.Add(t.backlogPause(with.share(offer.batch()), p.More, answered.Sub(asked)))
+		next = next.earlier(span{at, at})
 	}
-	if p.Next >= 0 && p.Next < longest {
-		return p.Next, nil
+	switch {
+	case p.Next < 0:
+	// A backlog leaves no room to lease ahead, and what of the next entries was not leased though it could cannot be.
+	case p.More > 0, p.Next <= offer.Soon && len(p.Leased) < with.share(offer.batch()):
+		next = next.earlier(span{answered.Add(p.Next), answered.Add(p.Next)})
+	default:
+		next = next.earlier(t.spanOf(answered, p.Next))
 	}
-	return longest, nil
+	return next, p.More > 0
 }
 
 // backlogPause is how long to wait after a batch of a backlog that took a while and left more.

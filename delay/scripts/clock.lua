@@ -14,13 +14,16 @@ end
 
 -- now gives the bucket's time, µs since 1970: Redis's clock, but never less than the last time given; by how many µs it
 -- is ahead of that clock; the bucket's counter of pushes and deliveries, from which it takes so many numbers; and its watch.
+-- With take 'later' the caller writes the time.
 local function now(take)
   local t = call('TIME')
   local us, ahead = t[1] * 1000000 + t[2] + shift * 1000, 0
   local kept = call('HMGET', clock, 'now', 'seq', 'watch')
   local last, number = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
   if us < last then us, ahead = behind(us, last) end
-  if take then
+  if take == 'later' then
+    return us, ahead, number, tonumber(kept[3] or 0)
+  elseif take then
     call('HSET', clock, 'now', int(us), 'seq', int(number + take))
   elseif us - last >= 1000 then
     call('HSET', clock, 'now', int(us))

@@ -1,8 +1,8 @@
 -- lease: beside the prelude for what leases jobs for a delivery.
 
--- The script sets these: serial is the bucket's counter of pushes and deliveries, from now(); room is how many bytes of
+-- The script sets these: time and serial are the bucket's time, µs, and its counter of pushes and deliveries, from now(); room is how many bytes of
 -- records its answer may still have; owner and deadline, ms, are those of its leases.
-local serial, room, owner, deadline = 0, 0, '', ''
+local time, serial, room, owner, deadline = 0, 0, 0, '', ''
 local leases, notes, noted = {}, {}, 0
 local firsts = {} -- topic → how the value of tries of a first delivery ends
 
@@ -33,7 +33,7 @@ end
 -- commit_leases writes what lease noted.
 local function commit_leases()
   if noted == 0 then return end
-  call('HSET', clock, 'seq', int(serial))
+  call('HSET', clock, 'now', int(time), 'seq', int(serial))
   call('ZADD', running, unpack(leases))
   if noted < 32 then
     call('HSET', tries, unpack(notes))

@@ -2,24 +2,27 @@
 -- offered it leases at once, where nothing of their topic is ready before them.
 -- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4]: owner of the leases.
 -- ARGV[5]: their ms. ARGV[6]: bytes of their records at most. ARGV[7]: the watch that the caller keeps, -1 where it does not
--- know of any, -2 where it takes none any more. ARGV[8]: number of offers, then for each its topic and of how many jobs.
+-- know of any, -2 where it takes none any more. ARGV[8]: ms; jobs of offers that become due so soon are leased too, each until
+-- its lease would end that began when it is due. ARGV[9]: number of offers, then for each its topic and of how many jobs.
 -- Then the topics that are paused: their jobs do not expire.
 -- Returns: µs now | µs of the next entry that is not due, or -1 where there is none; where another replica watches for it the
 -- moment to look whether that did | how many more are due already | {topic, …} with new ready jobs |
 -- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
 -- number of ids without a record, which were dropped | µs that the bucket is ahead of Redis's clock |
 -- {id, value of tries, record, body where it is kept beside the record, …} of the jobs that are leased | the watch that the
--- caller keeps from now on, 0 for none.
+-- caller keeps from now on, 0 for none | {ms when it is due, and the same as above, …} of those that are leased and not due.
 call('ZREM', running, '')
 local us, ahead, watch
-us, ahead, serial, watch = now()
+us, ahead, serial, watch = now('later')
+time = us
 local limit = tonumber(ARGV[3])
-owner, deadline, room = ARGV[4], int(math.ceil(us / 1000) + tonumber(ARGV[5])), tonumber(ARGV[6])
+local ms, lease_ms, soon = math.floor(us / 1000), tonumber(ARGV[5]), tonumber(ARGV[8])
+owner, deadline, room = ARGV[4], int(math.ceil(us / 1000) + lease_ms), tonumber(ARGV[6])
 local ready, ended, died, orphans, leased = {}, {}, {}, 0, {}
 
 -- offers says of how many jobs of a topic a lease is wanted.
-local offers, paused, groups, at = {}, {}, {}, 9
-for _ = 1, tonumber(ARGV[8]) do
+local offers, paused, groups, at = {}, {}, {}, 10
+for _ = 1, tonumber(ARGV[9]) do
   offers[ARGV[at]], at = tonumber(ARGV[at + 1]), at + 2
 end
 for i = at, #ARGV do paused[ARGV[i]] = true end
@@ -29,12 +32,25 @@ local function records_of(ids)
   return call('HMGET', pool, unpack(ids))
 end
 
-local due = call('ZRANGEBYSCORE', bucket, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
-if #due == limit then
+-- due are the ids that are due, and soon after them those that will be within soon ms, with when that is.
+local due, moments, backlog = {}, {}, false
+if soon == 0 then
+  due = call('ZRANGEBYSCORE', bucket, '-inf', int(ms), 'LIMIT', 0, limit)
+  backlog = #due == limit
+else
+  local found = call('ZRANGEBYSCORE', bucket, '-inf', int(ms + soon), 'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #found, 2 do
+    due[#due + 1] = found[i]
+    local moment = tonumber(found[i + 1])
+    if moment > ms then moments[#due] = moment end
+  end
+  backlog = #due == limit and not moments[limit]
+end
+if backlog then
   -- A backlog: what became due just now does not wait behind all of it.
   local before = {}
   for _, id in ipairs(due) do before[id] = true end
-  local fresh = call('ZRANGEBYSCORE', bucket, int(math.floor(us / 1000) - 5000), int(math.floor(us / 1000)), 'LIMIT', 0, limit / 4)
+  local fresh = call('ZRANGEBYSCORE', bucket, int(ms - 5000), int(ms), 'LIMIT', 0, limit / 4)
   for _, id in ipairs(fresh) do
     if not before[id] then due[#due + 1] = id end
   end
@@ -57,29 +73,35 @@ local function wanted(topic)
 end
 
 local tried = next(offers) and #due > 0 and call('HMGET', tries, unpack(due)) or {}
-local out = {}
+local out, early, moved = {}, {}, {}
 for i, record in ipairs(records_of(due)) do
-  local topic, flags, push
+  local id, moment, topic, flags, push = due[i], moments[i], nil, nil, nil
   if record then
     flags, topic, push = record:match('^1(o?e?) (%S+) (%d+) ')
     topic = topic or record:match('^%S+ (%S+)')
   end
   local may_expire = push and flags ~= '' and flags:find('e')
-  local t = may_expire and not paused[topic] and expired(record, us / 1000) and
-    (parse_try(call('HGET', tries, due[i])) or first_try(push, topic))
+  local t = may_expire and not moment and not paused[topic] and expired(record, us / 1000) and
+    (parse_try(call('HGET', tries, id)) or first_try(push, topic))
+  moved[#moved + 1] = id
   if t and t.n == t.base then
     t.reason = 'expired'
-    land(due[i], t, 'd', nil, us)
-    bury(due[i], t, record)
+    land(id, t, 'd', nil, us)
+    bury(id, t, record)
   elseif push and not may_expire and wanted(topic) then
     t = tried[i] and parse_try(tried[i])
     if t and t.push ~= push then t = nil end
-    lease(due[i], push, topic, t, record, flags ~= '' and flags:find('o'), out)
+    if moment then
+      deadline, early[#early + 1] = int(moment + lease_ms), int(moment)
+    end
+    lease(id, push, topic, t, record, flags ~= '' and flags:find('o'), moment and early or out)
+  elseif moment then
+    moved[#moved] = nil -- it stays until it is due
   elseif topic then
     groups[topic] = groups[topic] or {}
-    table.insert(groups[topic], due[i])
+    table.insert(groups[topic], id)
   elseif record then
-    call('ZADD', dead, int(us / 1000), due[i])
+    call('ZADD', dead, int(us / 1000), id)
   else
     orphans = orphans + 1
   end
@@ -95,7 +117,7 @@ for topic, ids in pairs(groups) do
   count('r', topic, #ids)
   ready[#ready + 1] = topic
 end
-if #due > 0 then call('ZREM', bucket, unpack(due)) end
+if #moved > 0 then call('ZREM', bucket, unpack(moved)) end
 
 -- first_of gives the µs of the first entry of a set, or -1.
 local function first_of(set)
@@ -105,7 +127,7 @@ end
 
 local deadline_next, late = first_of(running), {}
 if deadline_next >= 0 and deadline_next <= us then
-  late = call('ZRANGEBYSCORE', running, '-inf', int(math.floor(us / 1000)), 'LIMIT', 0, limit)
+  late = call('ZRANGEBYSCORE', running, '-inf', int(ms), 'LIMIT', 0, limit)
   deadline_next = nil -- known once they are gone
 end
 local records = records_of(late)
@@ -138,10 +160,10 @@ end
 
 commit_counts()
 -- Where more is due already, the next entry is the first that is not.
-local more, keeps, following = #due >= limit and call('ZCOUNT', bucket, '-inf', int(math.floor(us / 1000))) or 0, 0
+local more, keeps, following = backlog and call('ZCOUNT', bucket, '-inf', int(ms)) or 0, 0
 if #late == limit then more = math.max(more, 1) end
 if more > 0 then
-  following = call('ZRANGEBYSCORE', bucket, '(' .. int(math.floor(us / 1000)), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  following = call('ZRANGEBYSCORE', bucket, '(' .. int(ms), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   following = following and tonumber(following) * 1000 or -1
 else
   deadline_next, following = deadline_next or first_of(running), first_of(bucket)
@@ -154,8 +176,12 @@ else
       following = watch + watch_grace
     else
       keeps = following
-      if watch ~= keeps then call('HSET', clock, 'watch', int(keeps)) end
     end
   end
 end
-return { us, following, more, ready, ended, died, orphans, ahead, out, keeps }
+if keeps ~= 0 and watch ~= keeps then
+  call('HSET', clock, 'now', int(us), 'watch', int(keeps))
+elseif not next(leased) then
+  call('HSET', clock, 'now', int(us))
+end
+return { us, following, more, ready, ended, died, orphans, ahead, out, keeps, early }

@@ -1,12 +1,12 @@
 -- release ends a flight on the worker's word: the job comes again, now or later, or is dead after its last attempt.
 -- ARGV[3…]: for each job id, push, token, attempt, ms of delay ('' the job's backoff).
--- Returns for each job the reply of flight.lua; outcomes: ok, same (this ack did it before), none, push, attempt, state.
+-- Returns for each job the reply of flight.lua; outcomes: ok, same (this ack did it before), none, push, attempt, early, state.
 call('ZREM', running, '')
 local us = now()
 local replies = {}
 for i = 3, #ARGV, 5 do
   local id, push, token, attempt, delay = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local outcome, t, record, state, score, gone = flight(id, push, token, attempt)
+  local outcome, t, record, state, score, gone = flight(id, push, token, attempt, us)
   if outcome ~= 'ok' then
     replies[#replies + 1] = reply(outcome, state, score, gone)
   elseif state ~= 'inflight' then

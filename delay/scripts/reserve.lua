@@ -7,6 +7,7 @@
 call('ZREM', running, '')
 local us, _
 us, _, serial = now()
+time = us
 owner, deadline, room = ARGV[3], int(math.ceil(us / 1000) + tonumber(ARGV[4])), tonumber(ARGV[5])
 local steps, died = 2000, {}
 

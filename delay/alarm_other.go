@@ -1,5 +1,0 @@
-//go:build !linux
-
-package delay
-
-func newAlarm() alarm { return newTimerAlarm() }
