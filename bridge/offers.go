@@ -47,12 +47,9 @@ func (d *dispatcher) offer(bucket int) delay.Offer {
 		if room <= 0 || d.paused[t.name] || len(t.waiters) > 0 || t.hints[bucket] != 0 {
 			continue
 		}
-		if room < soonRoom {
-			offer.Soon = 0
-		}
 		n := min(offeredJobs, (room+1)/2) // the other tickers may have some too
 		t.out += n
-		offer.Topics = append(offer.Topics, delay.Want{Topic: t.name, N: n})
+		offer.Topics = append(offer.Topics, delay.Want{Topic: t.name, N: n, Patient: room >= soonRoom})
 	}
 	if len(offer.Topics) > 0 {
 		d.offers.Add(1)

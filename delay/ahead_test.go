@@ -12,7 +12,7 @@ func TestLeasedAhead(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)
 	store := w.stores[0]
-	offer := Offer{Owner: "0.a", Soon: 25 * ms, Topics: []Want{{Topic: "t", N: 10}}}
+	offer := Offer{Owner: "0.a", Soon: 25 * ms, Topics: []Want{{Topic: "t", N: 10, Patient: true}}}
 	lease := func(id string, ttr time.Duration) {
 		t.Helper()
 		jobs := []Job{{ID: id, Topic: "t", TTR: ttr, Delay: 20 * ms}, {ID: id + " later", Topic: "t", Delay: 30 * ms}}

@@ -62,8 +62,8 @@ type Promotion struct {
 	Base Reading
 }
 
-// Offer is what an owner would deliver at once: up to N jobs each of some topics, also such that are due within Soon, which
-// it must keep so long.
+// Offer is what an owner would deliver at once: up to N jobs each of some topics, of patient ones also such that are due within
+// Soon, which it must keep so long.
 type Offer struct {
 	Owner  string
 	Topics []Want
@@ -91,11 +91,11 @@ func (s *Store) promote(ctx context.Context, with *company, bucket int, offer Of
 	if s.retired.Load() {
 		kept = retiredWatch
 	}
-	c := s.bucketCall(promoteScript, bucket, 7+2*len(offer.Topics)+len(paused))
+	c := s.bucketCall(promoteScript, bucket, 7+3*len(offer.Topics)+len(paused))
 	c.args = append(c.args, with.share(offer.batch()), offer.Owner, LeaseTime.Milliseconds(), with.share(reserveBytes), kept)
 	c.args = append(c.args, offer.Soon.Milliseconds(), len(offer.Topics))
 	for _, w := range offer.Topics {
-		c.args = append(c.args, w.Topic, w.N)
+		c.args = append(c.args, w.Topic, w.N, w.Patient)
 	}
 	for _, topic := range paused {
 		c.args = append(c.args, topic)
@@ -151,6 +151,8 @@ func diedOf(reply any) []DeadJob {
 type Want struct {
 	Topic string
 	N     int
+	// Patient: of an offer, also for jobs that are not due yet.
+	Patient bool
 }
 
 // Reserved is what one bucket gave of one topic after the other.

@@ -117,7 +117,7 @@ func (m *storeMachine) PromoteAll(t *rapid.T) {
 	offer := Offer{Owner: "0.test", Soon: rapid.SampledFrom([]time.Duration{0, unit + unit/2}).Draw(t, "soon")}
 	for _, topic := range modelTopics {
 		if n := rapid.SampledFrom([]int{0, 0, 1, 100}).Draw(t, "offered"); n > 0 {
-			offer.Topics = append(offer.Topics, Want{Topic: topic, N: n})
+			offer.Topics = append(offer.Topics, Want{Topic: topic, N: n, Patient: rapid.Bool().Draw(t, "patient")})
 		}
 	}
 	for b := range m.store.Buckets() {
@@ -190,7 +190,7 @@ func (m *storeMachine) leasedAtOnce(t *rapid.T, bucket int, offer Offer, p Promo
 			if j == nil || j.state != Delayed || j.due > m.model.now+int(offer.Soon/unit) || bucketOf(d.ID, 2) != bucket || before > 0 {
 				t.Fatalf("leased %q at once, which the model has as %v, with %d ready before it", d.ID, j, before)
 			}
-			if ahead := d.Next.Sub(p.Clock); d.Next.IsZero() != (j.due <= m.model.now) || !d.Next.IsZero() && (ahead <= 0 || ahead > offer.Soon) {
+			if ahead := d.Next.Sub(p.Clock); d.Next.IsZero() != (j.due <= m.model.now) || !d.Next.IsZero() && !w.Patient || !d.Next.IsZero() && (ahead <= 0 || ahead > offer.Soon) {
 				t.Fatalf("leased %q for %v, at %v, model %v", d.ID, d.Next, p.Clock, j)
 			}
 			m.takeOff(t, d)

@@ -2,9 +2,9 @@
 -- offered it leases at once, where nothing of their topic is ready before them.
 -- ARGV[3]: at most so many of each, and a quarter more of what became due within the last 5 s. ARGV[4]: owner of the leases.
 -- ARGV[5]: their ms. ARGV[6]: bytes of their records at most. ARGV[7]: the watch that the caller keeps, -1 where it does not
--- know of any, -2 where it takes none any more. ARGV[8]: ms; jobs of offers that become due so soon are leased too, each until
--- its lease would end that began when it is due. ARGV[9]: number of offers, then for each its topic and of how many jobs.
--- Then the topics that are paused: their jobs do not expire.
+-- know of any, -2 where it takes none any more. ARGV[8]: ms; jobs that become due so soon may be leased too, each until its
+-- lease would end that began when it is due. ARGV[9]: number of offers, then for each its topic, of how many jobs, and 1 where
+-- it is also for such, else 0. Then the topics that are paused: their jobs do not expire.
 -- Returns: µs now | µs of the next entry that is not due, or -1 where there is none; where another replica watches for it the
 -- moment to look whether that did | how many more are due already | {topic, …} with new ready jobs |
 -- {value of tries, …} of the flights that ended | {id, value of tries, record, body, …} of the jobs that are dead now |
@@ -20,10 +20,11 @@ local ms, lease_ms, soon = math.floor(us / 1000), tonumber(ARGV[5]), tonumber(AR
 owner, deadline, room = ARGV[4], int(math.ceil(us / 1000) + lease_ms), tonumber(ARGV[6])
 local ready, ended, died, orphans, leased = {}, {}, {}, 0, {}
 
--- offers says of how many jobs of a topic a lease is wanted.
-local offers, paused, groups, at = {}, {}, {}, 10
+-- offers says of how many jobs of a topic a lease is wanted, patient whether also of such as are not due yet.
+local offers, patient, paused, groups, at = {}, {}, {}, {}, 10
 for _ = 1, tonumber(ARGV[9]) do
-  offers[ARGV[at]], at = tonumber(ARGV[at + 1]), at + 2
+  local topic = ARGV[at]
+  offers[topic], patient[topic], at = tonumber(ARGV[at + 1]), ARGV[at + 2] == '1', at + 3
 end
 for i = at, #ARGV do paused[ARGV[i]] = true end
 
@@ -60,10 +61,11 @@ local function bury(id, t, record)
   for _, part in ipairs({ id, format_try(t), record, body_of(id, record) }) do died[#died + 1] = part end
 end
 
--- wanted reports whether a job of a topic is leased at once: it is offered, and nothing is ready before it.
-local function wanted(topic)
+-- wanted reports whether a job of a topic is leased at once: it is offered, and nothing is ready before it. moment is when
+-- it is due, where that is yet to come.
+local function wanted(topic, moment)
   local n = offers[topic]
-  if not n or n == 0 or room <= 0 or groups[topic] then return false end
+  if not n or n == 0 or room <= 0 or groups[topic] or moment and not patient[topic] then return false end
   if not leased[topic] and call('EXISTS', lists .. topic) == 1 then
     offers[topic] = nil
     return false
@@ -88,7 +90,7 @@ for i, record in ipairs(records_of(due)) do
     t.reason = 'expired'
     land(id, t, 'd', nil, us)
     bury(id, t, record)
-  elseif push and not may_expire and wanted(topic) then
+  elseif push and not may_expire and wanted(topic, moment) then
     t = tried[i] and parse_try(tried[i])
     if t and t.push ~= push then t = nil end
     if moment then
