@@ -14,7 +14,7 @@ import (
 
 const (
 	// openBatches is how many batches may wait for their barriers.
-	openBatches = 32
+	openBatches = 64
 	// setback is the pause after Redis or NATS refused a round.
 	setback = 100 * time.Millisecond
 	// probesPerSecond bounds the deliveries that are tried on topics without listeners, over all replicas.

@@ -23,7 +23,7 @@ const (
 	deepBacklog  = 8
 	deepTurn     = 2500 * time.Microsecond
 	// lead is how long before the first job is due that may be leased ahead of its time the call for it is made.
-	lead = 3 * time.Millisecond
+	lead = 12 * time.Millisecond
 )
 
 // ticker promotes the due jobs of one bucket. It sleeps until the next due time that it knows of, at most tick.
@@ -42,6 +42,8 @@ type ticker struct {
 	single bool
 	// soon is how long before they are due its last promotion could lease jobs, ns.
 	soon atomic.Int64
+	// backlog says that the last promotion left some that are due.
+	backlog bool
 	// lastRun is when a promote last came back well, lastTurn when the loop last went round; ns since 1970.
 	lastRun, lastTurn atomic.Int64
 	// ahead is how far the bucket's time is ahead of Redis's clock, ns.
@@ -98,6 +100,9 @@ func (t *ticker) run(ctx context.Context) {
 func (t *ticker) promote(ctx context.Context, with *company) (span, bool, error) {
 	asked := t.now()
 	offer := t.sink.Offer(t.bucket)
+	if t.backlog {
+		offer.Soon = 0 // to look ahead costs each job something, and there is nothing to find
+	}
 	t.soon.Store(int64(offer.Soon))
 	p, err := t.store.promote(ctx, with, t.bucket, offer, t.sink.Paused())
 	answered := t.now()
@@ -123,12 +128,12 @@ func (t *ticker) promote(ctx context.Context, with *company) (span, bool, error)
 	if err := t.look(ctx); err != nil {
 		return span{}, false, err
 	}
-	next, alone := t.next(with, offer, p, asked, answered)
-	return next, alone, nil
+	t.backlog = p.More > 0
+	return t.next(with, offer, p, asked, answered), t.backlog, nil
 }
 
-// next gives when to run again after a promotion, and whether to be alone then.
-func (t *ticker) next(with *company, offer Offer, p Promotion, asked, answered time.Time) (span, bool) {
+// next gives when to run again after a promotion.
+func (t *ticker) next(with *company, offer Offer, p Promotion, asked, answered time.Time) span {
 	at := answered.Add(t.untilTick(answered))
 	next := span{at, at}
 	if p.More > 0 {
@@ -143,7 +148,7 @@ func (t *ticker) next(with *company, offer Offer, p Promotion, asked, answered t
 	default:
 		next = next.earlier(t.spanOf(answered, p.Next))
 	}
-	return next, p.More > 0
+	return next
 }
 
 // backlogPause is how long to wait after a batch of a backlog that took a while and left more.

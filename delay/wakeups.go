@@ -192,10 +192,10 @@ func (c *company) arrive(ctx context.Context, s *Store, calls ...*call) {
 	}
 }
 
-// share is how much of something each may take where all may take so much, and at least one.
+// share is how much each may take of what one alone may take so much of.
 func (c *company) share(n int) int {
-	if c == nil {
+	if c == nil || c.size == 1 {
 		return n
 	}
-	return max(n/c.size, 1)
+	return n / 2
 }
