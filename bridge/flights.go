@@ -6,6 +6,9 @@ import (
 	"github.com/dqbridge/dqbridge/delay"
 )
 
+// maxOver bounds how many ended deliveries that are not known are remembered.
+const maxOver = 100_000
+
 // flightKey names a delivery: tokens are unique in a bucket.
 type flightKey struct {
 	bucket int
@@ -53,6 +56,7 @@ type flight struct {
 func (d *dispatcher) fly(t *topic, v *delay.Delivery, leased time.Time, base delay.Reading) *flight {
 	key := flightKey{v.Bucket, v.Token}
 	if _, over := d.over[key]; over {
+		delete(d.over, key)
 		return nil
 	}
 	f := &flight{
@@ -90,7 +94,7 @@ func (d *dispatcher) end(keys ...flightKey) {
 	for _, key := range keys {
 		f := d.flights[key]
 		if f == nil {
-			if d.leasing > 0 {
+			if d.leasing > 0 && len(d.over) < maxOver {
 				d.over[key] = struct{}{}
 			}
 			continue

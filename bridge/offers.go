@@ -41,7 +41,7 @@ func (d *dispatcher) offer(bucket int) delay.Offer {
 	}
 	now := d.now()
 	d.offering = slices.DeleteFunc(d.offering, func(t *topic) bool { return t.silent || now.Sub(t.used) > offeredFor })
-	offer := delay.Offer{Owner: d.owner, Soon: soon}
+	offer := delay.Offer{Owner: d.owner}
 	for _, t := range d.offering {
 		room := d.window - t.out
 		if room <= 0 || d.paused[t.name] || len(t.waiters) > 0 || t.hints[bucket] != 0 {
@@ -49,7 +49,11 @@ func (d *dispatcher) offer(bucket int) delay.Offer {
 		}
 		n := min(offeredJobs, (room+1)/2) // the other tickers may have some too
 		t.out += n
-		offer.Topics = append(offer.Topics, delay.Want{Topic: t.name, N: n, Patient: room >= soonRoom})
+		patient := room >= soonRoom
+		if patient {
+			offer.Soon = soon
+		}
+		offer.Topics = append(offer.Topics, delay.Want{Topic: t.name, N: n, Patient: patient})
 	}
 	if len(offer.Topics) > 0 {
 		d.offers.Add(1)

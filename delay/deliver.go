@@ -63,7 +63,7 @@ type Promotion struct {
 }
 
 // Offer is what an owner would deliver at once: up to N jobs each of some topics, of patient ones also such that are due within
-// Soon, which it must keep so long.
+// Soon, which it must keep so long. Soon is 0 where no topic is patient.
 type Offer struct {
 	Owner  string
 	Topics []Want

@@ -77,7 +77,7 @@ func (t *ticker) run(ctx context.Context) {
 	var with *company
 	for {
 		t.lastTurn.Store(t.now().UnixNano())
-		next, alone, err := t.promote(ctx, with)
+		next, err := t.promote(ctx, with)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -89,15 +89,15 @@ func (t *ticker) run(ctx context.Context) {
 		default:
 			pause = 0
 		}
-		if with = t.wakeups.sleep(t.bucket, next, alone || t.single || err != nil); ctx.Err() != nil {
+		if with = t.wakeups.sleep(t.bucket, next, t.backlog || t.single || err != nil); ctx.Err() != nil {
 			with.leave(ctx, t.store)
 			return
 		}
 	}
 }
 
-// promote makes ready what is due, a batch of it, and gives when to run again, and whether to be alone then.
-func (t *ticker) promote(ctx context.Context, with *company) (span, bool, error) {
+// promote makes ready what is due, a batch of it, and gives when to run again.
+func (t *ticker) promote(ctx context.Context, with *company) (span, error) {
 	asked := t.now()
 	offer := t.sink.Offer(t.bucket)
 	if t.backlog {
@@ -114,7 +114,7 @@ func (t *ticker) promote(ctx context.Context, with *company) (span, bool, error)
 		t.sink.Leased(t.bucket, offer, asked, p)
 	}
 	if err != nil {
-		return span{}, false, err
+		return span{}, err
 	}
 	t.lastRun.Store(answered.UnixNano())
 	t.ahead.Store(int64(p.Ahead))
@@ -123,13 +123,13 @@ func (t *ticker) promote(ctx context.Context, with *company) (span, bool, error)
 	}
 	t.report(p)
 	if ctx.Err() != nil {
-		return span{}, false, ctx.Err()
+		return span{}, ctx.Err()
 	}
 	if err := t.look(ctx); err != nil {
-		return span{}, false, err
+		return span{}, err
 	}
 	t.backlog = p.More > 0
-	return t.next(with, offer, p, asked, answered), t.backlog, nil
+	return t.next(with, offer, p, asked, answered), nil
 }
 
 // next gives when to run again after a promotion.

@@ -192,7 +192,7 @@ func (c *company) arrive(ctx context.Context, s *Store, calls ...*call) {
 	}
 }
 
-// share is how much each may take of what one alone may take so much of.
+// share is how much a call may take that may take n alone.
 func (c *company) share(n int) int {
 	if c == nil || c.size == 1 {
 		return n
